@@ -1,0 +1,218 @@
+/* Sediment: an embedded log store with Apache Kafka's storage semantics and Kafka's bytes on disk. The public C API.
+**
+** Conventions
+**   - A function that can fail returns an int: 0 or a count on success, a negative code on failure; sdm_errmsg() then has the text and
+**     sdm_code_name() the code's name. Results go through the last parameters and are untouched on failure.
+**   - SDM_MISUSE is a mistake of the caller (a wrong name, config or argument); every other code is a fact about the data or the machine.
+**     SDM_NO_MEMORY may come from any function that can fail.
+**   - Times are milliseconds since the epoch. `now` is the caller's clock: nothing here asks the machine for the time, except the
+**     background thread of a store whose `now` has always been the wall clock's.
+**   - Handles are reference counted and may be released in any order. A handle may be used by one thread at a time; different handles on
+**     one store, topic or partition may be used by different threads, and by different processes, at once.
+**   - After fork, handles that were opened before refuse work in the child with SDM_FORKED; releasing them there is safe.
+**   - nginx: everything here may block on the disk, and on another process that is inside an append for as long as that lasts (about a
+**     microsecond; the write of one batch at most). Only sdm_topic_compact, sdm_topic_retain, sdm_store_maintain, sdm_topic_flush and
+**     appends with SDM_SYNC take longer.
+**
+** Durability: an append has returned when every other process can read it and it survives the death of any process. With SDM_SYNC, or
+** after sdm_topic_flush, it survives the loss of power.
+*/
+#ifndef SEDIMENT_H
+#define SEDIMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/batch.h"   /* sdm_record, sdm_header: records as they are given and taken */
+
+#define SDM_VERSION "0.1.0"
+
+typedef struct sdm_store sdm_store;
+typedef struct sdm_topic sdm_topic;
+typedef struct sdm_log sdm_log;           /* one partition */
+typedef struct sdm_reader sdm_reader;
+
+/* ---- settings: configs of topics, options of a store ---- */
+
+typedef enum sdm_value_type { SDM_VALUE_STRING, SDM_VALUE_INT, SDM_VALUE_DOUBLE, SDM_VALUE_BOOL } sdm_value_type;
+
+typedef struct sdm_value {
+  sdm_value_type type;
+  const char *string;                     /* NUL-terminated; for SDM_VALUE_STRING */
+  int64_t integer;                        /* for SDM_VALUE_INT and SDM_VALUE_BOOL */
+  double number;                          /* for SDM_VALUE_DOUBLE */
+} sdm_value;
+
+/* `name` may have dots or underscores. A string value for a numeric setting may carry a unit (ms s m h d; B KiB MiB GiB TiB KB MB GB TB). */
+typedef struct sdm_setting {
+  const char *name;
+  sdm_value value;
+} sdm_setting;
+
+typedef struct sdm_settings {
+  const sdm_setting *items;
+  size_t count;
+} sdm_settings;
+
+/* ---- stores ---- */
+
+typedef struct sdm_store_options {
+  bool readonly;                          /* never writes; appends and the like answer SDM_READONLY */
+  bool create;                            /* make the directory when it is missing */
+  bool background;                        /* a thread does retention, cleaning, flushing, delayed deletion (one process of a store) */
+  bool wall_clock;                        /* `now` is the machine's time; else the background thread goes by the last `now` it saw */
+  sdm_settings defaults;                  /* topic configs for topics that do not set them */
+  sdm_settings options;                   /* broker settings: log.cleaner.dedupe.buffer.size, ... */
+} sdm_store_options;
+
+/* Opens or joins the store in directory `path`. All handles of one process on one directory share one store.
+** SDM_NOT_FOUND (missing, create off), SDM_IO, SDM_DISK_FULL, SDM_READONLY (file system), SDM_LOCKED (the file system lacks the locks),
+** SDM_CORRUPT (the topics file), SDM_MISUSE (a bad setting). When nobody else has the store open, every partition is put right first: what
+** was acknowledged and not yet in its file is sealed. */
+int sdm_store_open(const char *path, const sdm_store_options *options, int64_t now, sdm_store **out);
+
+/* Closes a handle: the last one of the process seals, checkpoints and stops the thread. Topics and readers opened through it answer
+** SDM_CLOSED from then on when it was the last. The handle is gone in any case; the result tells whether everything reached its file. */
+int sdm_store_close(sdm_store *s, int64_t now);
+
+bool sdm_store_readonly(const sdm_store *s);
+
+/* Names of the topics, sorted; *names is one allocation, to be freed with sdm_names_free. */
+int sdm_store_topics(sdm_store *s, char ***names, size_t *count);
+void sdm_names_free(char **names);
+
+/* SDM_UNKNOWN_TOPIC unless if_exists. The bytes are gone from view at once, from the disk after file.delete.delay.ms. */
+int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64_t now);
+
+typedef struct sdm_maintain_report {
+  int64_t rolled, sealed;                 /* segments rolled by age; stages sealed */
+  int64_t segments, bytes;                /* that retention took */
+  int64_t cleaned, tombstones_removed, corrupt;   /* partitions cleaned; as in sdm_compact_report */
+  int64_t files_deleted;                  /* whose delay was over */
+  int64_t flushed;                        /* partitions made durable (flush.ms) */
+  int64_t failed;                         /* partitions on which a job failed; sdm_errmsg has the last reason */
+} sdm_maintain_report;
+
+/* Everything that is due at `now`: seal, roll by age, cleaning, retention, delayed deletion, flush. One partition's failure does not stop
+** the others: it is counted. */
+int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out);
+
+/* ---- topics ---- */
+
+/* Opens topic `name`. With `config` (even an empty one) the topic is created when missing ("partitions" sets their number, default 1),
+** and the configs are applied to an existing one. Without (NULL): SDM_UNKNOWN_TOPIC when it is missing.
+** SDM_POLICY: fewer partitions than there are. SDM_EXISTS: a folder of that name is there and not ours. SDM_MISUSE: bad name or config. */
+int sdm_topic_open(sdm_store *s, const char *name, const sdm_settings *config, int64_t now, sdm_topic **out);
+void sdm_topic_release(sdm_topic *t);     /* NULL is fine */
+const char *sdm_topic_name(const sdm_topic *t);
+int sdm_topic_partitions(sdm_topic *t);   /* how many; SDM_UNKNOWN_TOPIC when the topic was deleted since */
+
+/* The partition's log, borrowed: valid as long as the topic handle. SDM_UNKNOWN_PARTITION, SDM_UNKNOWN_TOPIC, and what recovery says. */
+int sdm_topic_log(sdm_topic *t, int32_t partition, int64_t now, sdm_log **out);
+
+int sdm_topic_alter(sdm_topic *t, const sdm_settings *set, const char *const *reset, size_t reset_count, int64_t now);
+
+typedef enum sdm_source { SDM_SOURCE_DEFAULT, SDM_SOURCE_STORE, SDM_SOURCE_TOPIC } sdm_source;
+
+typedef struct sdm_described {
+  const char *name;                       /* dotted; lives as long as the library */
+  sdm_value value;                        /* effective; a string lives until `storage` goes */
+  sdm_source source;
+  char storage[64];
+} sdm_described;
+
+size_t sdm_config_count(void);            /* how many topic configs there are */
+int sdm_topic_describe(sdm_topic *t, size_t i, sdm_described *out);   /* i < sdm_config_count(); by name, ascending */
+
+enum { SDM_SYNC = 1 };                    /* flag of an append: durable on return */
+#define SDM_ANY_PARTITION (-1)
+
+/* Appends one record (its offset field is ignored). SDM_ANY_PARTITION: by the key's murmur2 as a Kafka producer does; a record without key
+** goes round robin. The results say where it went.
+** SDM_TOO_LARGE, SDM_INVALID_RECORD, SDM_INVALID_TIMESTAMP, SDM_UNKNOWN_PARTITION, SDM_UNKNOWN_TOPIC, SDM_READONLY, SDM_DISK_FULL,
+** SDM_IO, SDM_CLOSED, SDM_FORKED: nothing was appended. */
+int sdm_topic_append(sdm_topic *t, const sdm_record *r, int32_t partition, unsigned flags, int64_t now, int64_t *offset, int32_t *where);
+
+/* Appends a batch of its own, all or nothing. With SDM_ANY_PARTITION all keys must belong to one partition (SDM_INVALID_RECORD).
+** SDM_UNSUPPORTED: a codec that is not built in. */
+int sdm_topic_append_batch(sdm_topic *t, const sdm_record *records, size_t count, int32_t partition, sdm_codec codec, unsigned flags,
+                           int64_t now, int64_t *first, int64_t *last);
+
+typedef struct sdm_retain_report { int64_t segments, bytes; } sdm_retain_report;
+
+int sdm_topic_retain(sdm_topic *t, int64_t now, sdm_retain_report *out);
+
+typedef struct sdm_compact_report {
+  int64_t partitions;                     /* cleaned */
+  int64_t records_read, records_written, bytes_read, bytes_written;
+  int64_t tombstones_removed;
+  int64_t keyless_dropped;                /* records without a key that the cleaner met and dropped, as Kafka does */
+  int64_t corrupt;                        /* batches with a bad CRC: their partition is left as it was */
+  double seconds;
+} sdm_compact_report;
+
+/* SDM_POLICY when cleanup.policy lacks compact. `force`: whatever the dirty ratio. min.compaction.lag.ms always holds. */
+int sdm_topic_compact(sdm_topic *t, bool force, int64_t now, sdm_compact_report *out);
+
+/* ---- partitions ---- */
+
+/* A bare Kafka partition directory, read only: nothing is written, created or locked in it. */
+int sdm_log_open_bare(const char *dir, sdm_log **out);
+void sdm_log_release(sdm_log *l);         /* only for sdm_log_open_bare */
+
+int sdm_log_earliest(sdm_log *l, int64_t *offset);     /* log start offset */
+int sdm_log_latest(sdm_log *l, int64_t *offset);       /* log end offset: the next to be written */
+int sdm_log_offset_for_time(sdm_log *l, int64_t ms, int64_t *offset);          /* first record with timestamp >= ms; 1 found, 0 none */
+int sdm_log_delete_records(sdm_log *l, int64_t before, int64_t now, int64_t *start);
+int sdm_log_roll(sdm_log *l, int64_t now, int64_t *base_offset);
+int sdm_log_flush(sdm_log *l, int64_t now, int64_t *durable);
+
+typedef enum sdm_segment_state { SDM_SEGMENT_CLEAN, SDM_SEGMENT_DIRTY, SDM_SEGMENT_ACTIVE } sdm_segment_state;
+
+typedef struct sdm_segment_info {
+  int64_t base_offset, size, records, max_timestamp;
+  sdm_segment_state state;
+  const char *path;                       /* of the .log; lives as long as the array */
+} sdm_segment_info;
+
+int sdm_log_segments(sdm_log *l, sdm_segment_info **out, size_t *count);       /* freed with sdm_segments_free */
+void sdm_segments_free(sdm_segment_info *segments);
+
+typedef struct sdm_log_stats {
+  int64_t log_start_offset, log_end_offset, durable_offset, size, segments;
+  int64_t clean_offset;                   /* first dirty offset: where the next cleaning begins */
+  double dirty_ratio;
+  int64_t purge_floor;                    /* highest offset of any tombstone that was removed, -1: none was */
+  int64_t truncated_bytes;                /* cut from the tail at the last opening */
+  int64_t corrupt_batches;                /* met so far by recovery and cleaning */
+  int64_t keyless_dropped;                /* by cleaning, since the opening */
+} sdm_log_stats;
+
+int sdm_log_get_stats(sdm_log *l, int64_t now, sdm_log_stats *out);
+
+/* ---- reading ---- */
+
+enum { SDM_READ_UNCOMMITTED = 1 };        /* flags of sdm_reader_open */
+#define SDM_TO_END INT64_MAX
+
+/* Records with offsets in [from, min(to, log end at this call)), in order; gaps are normal. Control records never appear.
+** SDM_OFFSET_OUT_OF_RANGE (both bounds in the message) when `from` is below the log start or above the log end. The reader holds the file
+** it stands in: retention or cleaning does not break it. */
+int sdm_reader_open(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_reader **out);
+
+/* 1: *out is the next record; its bytes are valid until the next call on this reader. 0: the end. SDM_CORRUPT (file and position in the
+** message), SDM_IO, SDM_UNSUPPORTED (a codec), SDM_OFFSET_OUT_OF_RANGE (overtaken by deletion), SDM_CLOSED. */
+int sdm_reader_next(sdm_reader *r, sdm_record *out);
+int64_t sdm_reader_position(const sdm_reader *r);      /* offset that the next record has at least */
+void sdm_reader_close(sdm_reader *r);                  /* NULL is fine */
+
+/* Like sdm_reader_open, but of each key only its last record in [from, to) comes, in the order of offsets, and no keyless record. For
+** rebuilding state. Reads the part that the cleaner has cleaned once, the rest twice; memory 24 bytes or so per key of the dirty part. */
+int sdm_reader_open_latest(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_reader **out);
+
+/* ---- for the Lua layer ---- */
+int sdm_check_fork(void);                 /* 0, or SDM_FORKED in a child of the process that loaded the library */
+
+#endif
