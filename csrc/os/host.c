@@ -1,0 +1,62 @@
+#include "os/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+static int hex(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+int sdm_boot_id(uint8_t id[SDM_BOOT_ID]) {
+  static const char path[] = "/proc/sys/kernel/random/boot_id";
+  char text[64];
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+  int error = errno;
+  if (fd >= 0) close(fd);
+  if (n < 0) return sdm_fail_errno(error, "read %s", path);
+  size_t digits = 0;
+  memset(id, 0, SDM_BOOT_ID);
+  for (ssize_t i = 0; i < n && digits < 2 * SDM_BOOT_ID; i++) {
+    int v = hex(text[i]);
+    if (v < 0) continue;
+    id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | v);
+    digits++;
+  }
+  return digits == 2 * SDM_BOOT_ID ? 0 : sdm_fail(SDM_IO, "%s holds no boot id", path);
+}
+
+int sdm_random(void *bytes, size_t size) {
+  ssize_t n;
+  do n = getrandom(bytes, size, 0); while (n < 0 && errno == EINTR);
+  return n == (ssize_t)size ? 0 : sdm_fail_errno(errno, "get random bytes");
+}
+
+static atomic_uint forks;
+
+static void count_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
+
+uint32_t sdm_fork_count(void) { return atomic_load_explicit(&forks, memory_order_relaxed); }
+
+void *sdm_pages_alloc(size_t size) {
+  void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return NULL;
+  if (size >= (size_t)2 << 20) madvise(p, size, MADV_HUGEPAGE);
+  return p;
+}
+
+void sdm_pages_free(void *p, size_t size) {
+  if (p) munmap(p, size);
+}

@@ -1,0 +1,23 @@
+/* Facts about the machine and the process. */
+#ifndef SDM_OS_HOST_H
+#define SDM_OS_HOST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SDM_BOOT_ID 16
+
+/* Identifies the machine's current boot: shared memory and page cache written under another one are gone. */
+int sdm_boot_id(uint8_t id[SDM_BOOT_ID]);
+
+int sdm_random(void *bytes, size_t size);
+
+/* How many forks lie between the process that loaded the library and this one. Handles remember it: a handle made before a fork must not
+** be used after it, since locks and threads stay with the parent. */
+uint32_t sdm_fork_count(void);
+
+/* Memory for big tables: zeroed, on huge pages where the machine has them, outside the allocator. NULL when short. */
+void *sdm_pages_alloc(size_t size);
+void sdm_pages_free(void *p, size_t size);
+
+#endif

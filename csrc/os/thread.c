@@ -1,0 +1,82 @@
+#include "os/thread.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+void sdm_mutex_init(sdm_mutex *m) { pthread_mutex_init(&m->m, NULL); }
+void sdm_mutex_destroy(sdm_mutex *m) { pthread_mutex_destroy(&m->m); }
+void sdm_mutex_lock(sdm_mutex *m) { pthread_mutex_lock(&m->m); }
+void sdm_mutex_unlock(sdm_mutex *m) { pthread_mutex_unlock(&m->m); }
+
+int sdm_cond_init(sdm_cond *c) {
+  pthread_condattr_t a;
+  pthread_condattr_init(&a);
+  pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+  int error = pthread_cond_init(&c->c, &a);
+  pthread_condattr_destroy(&a);
+  return error == 0 ? 0 : sdm_fail_errno(error, "create a condition variable");
+}
+
+void sdm_cond_destroy(sdm_cond *c) { pthread_cond_destroy(&c->c); }
+void sdm_cond_broadcast(sdm_cond *c) { pthread_cond_broadcast(&c->c); }
+
+void sdm_cond_wait(sdm_cond *c, sdm_mutex *m, int64_t timeout_ms) {
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec += (time_t)(timeout_ms / 1000);
+  until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+  if (until.tv_nsec >= 1000000000) {
+    until.tv_sec++;
+    until.tv_nsec -= 1000000000;
+  }
+  pthread_cond_timedwait(&c->c, &m->m, &until);
+}
+
+int sdm_thread_start(sdm_thread *t, void *(*run)(void *), void *argument) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(&t->t, NULL, run, argument);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return error == 0 ? 0 : sdm_fail_errno(error, "start a thread");
+}
+
+void sdm_thread_join(sdm_thread *t) { pthread_join(t->t, NULL); }
+
+int sdm_shared_mutex_init(sdm_shared_mutex *m) {
+  pthread_mutexattr_t a;
+  memset(m, 0, sizeof *m);
+  pthread_mutexattr_init(&a);
+  pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+  int error = pthread_mutex_init(&m->m, &a);
+  pthread_mutexattr_destroy(&a);
+  return error == 0 ? 0 : sdm_fail_errno(error, "create a shared lock");
+}
+
+static int locked(sdm_shared_mutex *m, int error, bool *owner_died) {
+  *owner_died = error == EOWNERDEAD;
+  if (error == EOWNERDEAD) error = pthread_mutex_consistent(&m->m);
+  if (error == 0) return 0;
+  if (error == EBUSY) return sdm_fail(SDM_BUSY, "another process or thread is at work there");
+  return sdm_fail(SDM_IO, "a shared lock failed (%s); close the store in every process and open it again", strerror(error));
+}
+
+int sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died) { return locked(m, pthread_mutex_lock(&m->m), owner_died); }
+int sdm_shared_mutex_trylock(sdm_shared_mutex *m, bool *owner_died) { return locked(m, pthread_mutex_trylock(&m->m), owner_died); }
+void sdm_shared_mutex_unlock(sdm_shared_mutex *m) { pthread_mutex_unlock(&m->m); }
+
+void sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms) {
+  struct timespec t = {(time_t)(timeout_ms / 1000), (long)(timeout_ms % 1000) * 1000000};
+  syscall(SYS_futex, word, FUTEX_WAIT, seen, timeout_ms < 0 ? NULL : &t, NULL, 0);
+}
+
+void sdm_futex_wake_all(uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
