@@ -117,7 +117,7 @@ uint8_t *sdm_record_encode(uint8_t *p, const sdm_record *r, int64_t base_offset,
 
 /* Builds a batch at the end of a buffer: begin, add..., end. The caller sets in `batch` before begin: base_offset, leader_epoch,
 ** attributes (codec 0), base_timestamp, producer_id, producer_epoch, base_sequence. `end` sets count, max_timestamp (unless the batch is
-** LogAppendTime: then it is the caller's), last_offset_delta (unless the caller set it above that of the last record), size, CRC. */
+** LogAppendTime or has no record: then it is the caller's), last_offset_delta (unless the caller set it above that of the last record), size, CRC. */
 typedef struct sdm_batch_writer {
   sdm_batch batch;
   sdm_buf *out;
