@@ -10,7 +10,7 @@
 #include "log/log_config.h"
 #include "sediment.h"
 
-#define SDM_CONFIGS 25        /* rows of the table in config.c (checked there) */
+#define SDM_CONFIGS 24        /* rows of the table in config.c (checked there) */
 
 typedef struct sdm_config_set {
   bool has[SDM_CONFIGS];
