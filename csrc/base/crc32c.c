@@ -85,7 +85,7 @@ INLINE uint32_t fold8(uint32_t crc, uint8_t v) { FOLD("crc32cb", "%w1"); return 
 
 INLINE uint64_t multiply(uint32_t a, uint32_t b) {
   uint64_t product;
-  __asm__(".arch_extension crypto\n\tfmov d16, %1\n\tfmov d17, %2\n\tpmull v16.1q, v16.1d, v17.1d\n\tfmov %0, d16"
+  __asm__(".arch_extension aes\n\tfmov d16, %1\n\tfmov d17, %2\n\tpmull v16.1q, v16.1d, v17.1d\n\tfmov %0, d16"
           : "=r"(product) : "r"((uint64_t)a), "r"((uint64_t)b) : "v16", "v17");
   return product;
 }
