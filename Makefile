@@ -37,12 +37,13 @@ BENCHES    := $(patsubst bench/%.c,build/bench/%,$(sort $(wildcard bench/*.c)))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all help deps test tidy rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
+.PHONY: all help deps test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
+MAKEFLAGS += --no-print-directory
 
 all: build/libsediment.a $(MODULES)  ## the core and the module for both Luas, in build/ (the default)
 
 help:  ## this list
-	@sed -n 's/^\([a-z][a-z-]*\):.*  ## /  make \1\t/p' Makefile | expand -t 24
+	@sed -n 's/^\([a-z][a-z-]*\):.*  ## /  make \1\t/p' Makefile | expand -t 24 | sort
 
 # ---- the core ----
 
@@ -103,14 +104,59 @@ test:  ## everything: tidy checks, C tests plain and sanitized, specs on both Lu
 tidy:  ## the tidy checks alone
 	@LUA54='$(LUA54)' LUAJIT='$(LUAJIT)' sh tools/run-tests.sh tidy/
 
+rockspec:  ## writes the list of files in the rockspec anew
+	@$(LUA54) tools/check-rockspec.lua --write
+
 rockspec-check:  ## the rockspec against the tree
 	@$(LUA54) tools/check-rockspec.lua
 
-# ---- benchmarks ----
+# The referee is Kafka's own code: needs a JDK 17 and Maven (spec/kafka/README.md).
+N    ?= 400
+SEED ?= 1
+kafka: all  ## random scripts through Kafka and through Sediment (N=400 SEED=1 LUA=lua5.4 ARGS=--codecs)
+	@eval "$$(sh tools/env.sh '$(LUA)')"; [ ! -w /dev/shm ] || export TMPDIR=/dev/shm; \
+	python3 spec/kafka/differ.py --n '$(N)' --seed '$(SEED)' --lua '$(LUA)' $(ARGS)
+
+# ---- using it ----
+
+env:  ## shell lines for this tree's module: eval "$(make -s env)" (LUA=luajit for LuaJIT)
+	@sh tools/env.sh '$(LUA)'
+
+demo:  ## installs what is missing, builds, and runs examples/rates.lua
+	@sh tools/install-deps.sh build
+	@$(MAKE) -s all
+	@eval "$$(sh tools/env.sh '$(LUA)')"; '$(LUA)' examples/rates.lua
 
 build/bench/%: bench/%.c build/libsediment.a Makefile
 	@mkdir -p $(@D)
 	$(COMPILE) -o $@ $< build/libsediment.a $(LDLIBS)
+
+bench: all $(BENCHES)  ## the benchmarks: bench/*.c and bench/*.lua
+	@[ -n '$(BENCHES)$(wildcard bench/*.lua)' ] || { echo 'bench: there is nothing in bench/' >&2; exit 1; }
+	@eval "$$(sh tools/env.sh '$(LUA)')"; set -e; \
+	for b in $(BENCHES); do echo "== $$b"; $$b $(ARGS); done; \
+	for b in $(sort $(wildcard bench/*.lua)); do echo "== $$b"; '$(LUA)' $$b $(ARGS); done
+
+# ---- installing: for both Luas, or for one with LUA=... on the command line ----
+
+INSTALL_FOR := $(if $(findstring command,$(origin LUA)),$(if $(findstring jit,$(LUA)),luajit,5.4),5.4 luajit)
+INCLUDES = $(filter csrc/%,$(shell $(CC) -MM -Icsrc csrc/sediment.h))
+at = $(DESTDIR)$(PREFIX)
+abi = $(if $(filter luajit,$(1)),5.1,$(1))
+
+install: all  ## PREFIX=/usr/local DESTDIR=: module and Lua files for both Luas (or LUA=...), C header and library
+	@[ -n '$(MODULES)' ] || { echo 'install: there is no module to install (csrc/lua/ is empty)' >&2; exit 1; }
+	@set -e; $(foreach v,$(INSTALL_FOR), \
+	  (cd lua && find . -name '*.lua') | while read -r f; do install -D -m 644 "lua/$$f" "$(at)/share/lua/$(call abi,$(v))/$$f"; done; \
+	  install -D -m 755 build/$(v)/sediment/core.so '$(at)/lib/lua/$(call abi,$(v))/sediment/core.so';) \
+	for f in $(INCLUDES); do install -D -m 644 "$$f" "$(at)/include/sediment/$${f#csrc/}"; done; \
+	install -D -m 644 build/libsediment.a '$(at)/lib/libsediment.a'; \
+	for f in $(wildcard bin/*); do install -D -m 755 "$$f" "$(at)/$$f"; done
+	@echo "installed under $(at)"
+
+uninstall:  ## removes what install put under PREFIX
+	rm -rf $(foreach v,5.4 5.1,'$(at)/share/lua/$(v)/sediment' '$(at)/share/lua/$(v)/resty/sediment.lua' '$(at)/lib/lua/$(v)/sediment') \
+	  '$(at)/include/sediment' '$(at)/lib/libsediment.a' $(foreach f,$(wildcard bin/*),'$(at)/$(f)')
 
 clean:  ## removes build/
 	rm -rf build

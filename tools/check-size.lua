@@ -21,8 +21,8 @@ local function lines_of(text)
   return lines
 end
 
--- A function begins with the line in column one that starts its signature, has a "{" at the end of that line or of a later one before any ";",
--- and ends with the next "}" in column one.
+-- A function begins with the line that starts its signature in column one, has a "{" at the end of that line or of a later one before
+-- any ";", and ends with the next "}" in column one.
 local function check_c(file, lines)
   local first, inside
   for number, line in ipairs(lines) do

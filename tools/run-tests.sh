@@ -94,10 +94,7 @@ fail() {                                  # fail PART TEXT
 must() {                                  # must PART COMMAND...
     part=$1; shift
     mkdir -p "$logs/${part%/*}"
-    began=$(date +%s)
-    launch "$logs/$part.log" "$@" && return 0
-    record "$part" 0 1 0 $(($(date +%s) - began))
-    return 1
+    launch "$logs/$part.log" "$@" || record "$part" 0 1 0 0
 }
 
 tidy() {
@@ -120,7 +117,8 @@ c_tests() {                               # c_tests GROUP VARIANT
     done
     [ -n "$some" ] || return 0
     built=1
-    must "build/$1" make -k -j"$jobs" $some V="$2" || built=0
+    mkdir -p "$logs/build"
+    launch "$logs/build/$1.log" make -s -k -j"$jobs" $some V="$2" || { built=0; tail_of "$logs/build/$1.log"; }
     for program in $some; do
         if [ $built = 0 ] && ! make -q "$program" V="$2" > /dev/null 2>&1; then
             fail "$1/${program##*/}" "does not build"
@@ -153,7 +151,7 @@ case $only in tidy/*) ;; *)
     [ ! -e tools/install-deps.sh ] || must deps/install sh tools/install-deps.sh ;;
 esac
 [ ! -s "$logs/deps/install.log" ] || cat "$logs/deps/install.log"
-must build/product make -k -j"$jobs"
+must build/product make -s -k -j"$jobs"
 tidy
 c_tests c ""
 c_tests asan asan

@@ -1,0 +1,9 @@
+std = "max"
+max_line_length = 140
+unused_args = false
+exclude_files = { "build/", "lua_modules/" }
+
+files["spec/"] = { std = "max+busted" }
+files["spec/kafka/"] = { std = "max" }
+files["lua/resty/"] = { std = "ngx_lua" }
+files[".luacheckrc"] = { ignore = { "111", "131" } }
