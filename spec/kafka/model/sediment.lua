@@ -1,5 +1,5 @@
 -- A naive model of Sediment's Lua contract: plain tables, no files, one process, partition 0 unless told otherwise. It says what a log
--- must contain after every call, segment by segment and byte by byte (uncompressed sizes), so that product and Kafka can be compared with it.
+-- must contain after every call, segment by segment and byte by byte (uncompressed sizes), so that product and Kafka can be compared.
 --
 -- SEDIMENT_MODEL_KAFKA=1 switches off the four places where Sediment differs from Kafka on purpose; each is marked "strict" below.
 -- Then no difference from Kafka is allowed at all.
