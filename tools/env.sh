@@ -12,23 +12,33 @@ esac
 
 quote() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
 
-# The Lua variable that counts: LUA_PATH_5_4 hides LUA_PATH from Lua 5.4.
-put() {                                   # put NAME OURS
-    name=$1
-    if [ "$version" = 5.4 ] && eval "[ -n \"\${${name}_5_4+set}\" ]"; then name=${name}_5_4; fi
+# Ours must come first, also where this was evaluated before for the other Lua: its module must not be met on the way.
+without() {                               # without LIST SEPARATOR ITEM...
+    list=$2$1$2; separator=$2; shift 2
+    for item in "$@"; do
+        while :; do
+            case $list in
+            *"$separator$item$separator"*) list=${list%%"$separator$item$separator"*}$separator${list#*"$separator$item$separator"} ;;
+            *) break ;;
+            esac
+        done
+    done
+    list=${list#"$separator"}
+    printf '%s' "${list%"$separator"}"
+}
+
+put() {                                   # put NAME OURS ITEM...: the items are what ours may have been
+    name=$1; ours=$2; shift 2
+    if [ "$version" = 5.4 ] && eval "[ -n \"\${${name}_5_4+set}\" ]"; then name=${name}_5_4; fi    # it would hide the plain one
     eval "old=\${$name-}"
-    case ";$old;" in
-    *";$2;"*) new=$old ;;
-    *) new="$2;$old" ;;
-    esac
+    old=$(without "$old" ';' "$@")
+    new=$ours\;${old#;}
     case $new in *';;'*) ;; *';') new="$new;" ;; *) new="$new;;" ;; esac
     printf 'export %s=%s\n' "$name" "$(quote "$new")"
 }
 
-put LUA_PATH "$root/lua/?.lua;$root/lua/?/init.lua"
-put LUA_CPATH "$root/build/$version/?.so"
+put LUA_PATH "$root/lua/?.lua;$root/lua/?/init.lua" "$root/lua/?.lua" "$root/lua/?/init.lua"
+put LUA_CPATH "$root/build/$version/?.so" "$root/build/5.4/?.so" "$root/build/luajit/?.so"
 path=$PATH
-if [ -d "$root/bin" ]; then
-    case ":$path:" in *":$root/bin:"*) ;; *) path=$root/bin:$path ;; esac
-fi
+if [ -d "$root/bin" ]; then path=$root/bin:$(without "$PATH" : "$root/bin"); fi
 printf 'export PATH=%s\n' "$(quote "$path")"

@@ -103,7 +103,7 @@ tidy() {
     check tidy/words sh tools/check-words.sh
     [ ! -e tools/check-rockspec.lua ] || check tidy/rockspec "$lua54" tools/check-rockspec.lua
     [ ! -e build/5.4/sediment/core.so ] || check tidy/exports sh tools/check-exports.sh
-    [ ! -e .luacheckrc ] || check tidy/luacheck env -u LUA_PATH -u LUA_CPATH luacheck --quiet .
+    [ ! -e .luacheckrc ] || check tidy/luacheck env -u LUA_PATH -u LUA_CPATH luacheck --quiet --no-color .
 }
 
 # Address space randomization beyond what ThreadSanitizer was built for stops it before main; setarch turns it off where that is allowed.
