@@ -16,8 +16,7 @@ end
 
 local function lines_of(text)
   local lines = {}
-  for line in text:gmatch "([^\n]*)\n?" do lines[#lines + 1] = line end
-  lines[#lines] = nil
+  for line in (text:find "\n$" and text or text .. "\n"):gmatch "([^\n]*)\n" do lines[#lines + 1] = line end
   return lines
 end
 

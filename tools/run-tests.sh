@@ -16,13 +16,13 @@ limit=${TEST_SECONDS_MAX:-900}            # a program that hangs is ended
 jobs=$(nproc 2>/dev/null || echo 2)
 unset MAKEFLAGS MFLAGS MAKELEVEL LUA_INIT LUA_INIT_5_4
 
-rm -rf "$logs"
+[ -n "$only" ] || rm -rf "$logs"
 mkdir -p "$logs"
-results=$logs/results                     # lines: group passed failed skipped seconds
-: > "$results"
 TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/sediment-test.XXXXXX") || exit 1
 export TMPDIR
 chmod 755 "$TMPDIR"
+results=$TMPDIR/results                   # lines: group passed failed skipped seconds
+: > "$results"
 trap 'rm -rf "$TMPDIR"' EXIT
 trap 'exit 130' INT TERM HUP
 
