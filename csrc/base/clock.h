@@ -11,7 +11,14 @@ int64_t sdm_monotonic_ms(void);   /* a clock that is never set; only differences
 double sdm_monotonic_seconds(void);
 
 /* Saturating arithmetic for times and lags: configs of 2^63-1 mean "for ever". */
-static inline int64_t sdm_add_sat(int64_t a, int64_t b) { int64_t r; return __builtin_add_overflow(a, b, &r) ? (a < 0 ? INT64_MIN : INT64_MAX) : r; }
-static inline int64_t sdm_sub_sat(int64_t a, int64_t b) { int64_t r; return __builtin_sub_overflow(a, b, &r) ? (a < 0 ? INT64_MIN : INT64_MAX) : r; }
+static inline int64_t sdm_add_sat(int64_t a, int64_t b) {
+  int64_t r;
+  return !__builtin_add_overflow(a, b, &r) ? r : a < 0 ? INT64_MIN : INT64_MAX;
+}
+
+static inline int64_t sdm_sub_sat(int64_t a, int64_t b) {
+  int64_t r;
+  return !__builtin_sub_overflow(a, b, &r) ? r : a < 0 ? INT64_MIN : INT64_MAX;
+}
 
 #endif

@@ -40,7 +40,7 @@ uint32_t sdm_crc32c_table(uint32_t crc, const void *bytes, size_t size) {
   return ~crc;
 }
 
-/* What the machine must offer: hardware() whether it has the instructions; fold64..fold8, a CRC and so many bits more; multiply, carry-less. */
+/* What a machine gives: hardware(), whether it has the instructions; fold64..fold8, a CRC and so many bits more; multiply, carry-less. */
 #if defined(__x86_64__)
 
 #include <immintrin.h>

@@ -117,7 +117,8 @@ uint8_t *sdm_record_encode(uint8_t *p, const sdm_record *r, int64_t base_offset,
 
 /* Builds a batch at the end of a buffer: begin, add..., end. The caller sets in `batch` before begin: base_offset, leader_epoch,
 ** attributes (codec 0), base_timestamp, producer_id, producer_epoch, base_sequence. `end` sets count, max_timestamp (unless the batch is
-** LogAppendTime or has no record: then it is the caller's), last_offset_delta (unless the caller set it above that of the last record), size, CRC. */
+** LogAppendTime or has no record: then it is the caller's), last_offset_delta (unless the caller set it above that of the last record),
+** size, CRC. */
 typedef struct sdm_batch_writer {
   sdm_batch batch;
   sdm_buf *out;
@@ -125,7 +126,7 @@ typedef struct sdm_batch_writer {
 } sdm_batch_writer;
 
 int sdm_batch_begin(sdm_batch_writer *w, sdm_buf *out);
-int sdm_batch_add(sdm_batch_writer *w, const sdm_record *r);   /* r->offset and r->timestamp as they shall read; SDM_TOO_LARGE over 2^31-1 */
+int sdm_batch_add(sdm_batch_writer *w, const sdm_record *r);   /* offset and timestamp as they shall read; SDM_TOO_LARGE over 2^31-1 */
 int sdm_batch_end(sdm_batch_writer *w);
 
 #endif

@@ -35,8 +35,10 @@ TEST(ids_round_trip) {
 }
 
 TEST(bad_ids_are_refused) {
-  static const char *const texts[] = { "", "AAECAwQFBgcICQoLDA0OD", "AAECAwQFBgcICQoLDA0ODwA", "AAECAwQFBgcICQoLDA0OD+", "AAECAwQFBgcICQoLDA0O/w",
-                                       "AAECAwQFBgcICQoLDA0OD=", "AAECAwQFBgcICQoLDA0ODx", "AAAAAAAAAAAAAAAAAAAAAA", "AAECAwQFBgcICQoLDA0O w" };
+  static const char *const texts[] = {
+    "", "AAECAwQFBgcICQoLDA0OD", "AAECAwQFBgcICQoLDA0ODwA", "AAECAwQFBgcICQoLDA0OD+", "AAECAwQFBgcICQoLDA0O/w", "AAECAwQFBgcICQoLDA0OD=",
+    "AAECAwQFBgcICQoLDA0ODx", "AAAAAAAAAAAAAAAAAAAAAA", "AAECAwQFBgcICQoLDA0O w",
+  };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     sdm_uuid id = counting;
     CHECK_INT(sdm_uuid_decode(&id, texts[i], strlen(texts[i])), SDM_CORRUPT);
@@ -61,8 +63,11 @@ TEST(metadata_is_kafkas) {
 }
 
 TEST(metadata_may_end_its_lines_in_any_way) {
-  static const char *const texts[] = { "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n", "version: 0\r\ntopic_id: AAECAwQFBgcICQoLDA0ODw\r\n",
-                                       "version:  0 \ntopic_id: AAECAwQFBgcICQoLDA0ODw \nmore: 1\n" };
+  static const char *const texts[] = {
+    "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n",
+    "version: 0\r\ntopic_id: AAECAwQFBgcICQoLDA0ODw\r\n",
+    "version:  0 \ntopic_id: AAECAwQFBgcICQoLDA0ODw \nmore: 1\n",
+  };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     sdm_uuid id;
     CHECK_INT(sdm_metadata_decode(&id, texts[i], strlen(texts[i])), 0);

@@ -242,7 +242,9 @@ static void check_mutated(const sample *s) {
 
 /* Every byte replaced by the encoding of a number no field can have, or only some: those that are length fields are among them. */
 static void check_spliced(const sample *s) {
-  static const int64_t values[] = { -1, 0, 1, 63, 64, 8191, 8192, -2, -64, -8192, INT32_MAX, INT32_MIN, INT32_MAX - 1, INT64_MAX, INT64_MIN };
+  static const int64_t values[] = {
+    -1, 0, 1, 63, 64, 8191, 8192, -2, -64, -8192, INT32_MAX, INT32_MIN, INT32_MAX - 1, INT64_MAX, INT64_MIN,
+  };
   for (size_t i = 0; i < s->size; i++) {
     for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
       sample m = *s;
@@ -396,7 +398,9 @@ TEST(every_body_length_round_trips) {
 }
 
 TEST(deltas_around_every_boundary_round_trip) {
-  static const int64_t times[] = { INT64_MIN, INT64_MIN + 1, -8193, -8192, -65, -64, -1, 0, 1, 63, 64, 8191, 8192, 1700000000000, INT64_MAX };
+  static const int64_t times[] = {
+    INT64_MIN, INT64_MIN + 1, -8193, -8192, -65, -64, -1, 0, 1, 63, 64, 8191, 8192, 1700000000000, INT64_MAX,
+  };
   static const int64_t offsets[] = { 0, 1, 63, 64, 8191, 8192, INT32_MAX };
   for (size_t t = 0; t < sizeof times / sizeof *times; t++) {
     for (size_t base = 0; base < sizeof times / sizeof *times; base++) {
@@ -496,8 +500,10 @@ TEST(headers_are_written_as_kafka_does) {
 }
 
 TEST(malformed_headers_are_refused) {
-  static const char *const texts[] = { "", "02", "02 68", "02 68 02", "01 00", "02 68 03", "04 68 01", "fe ff ff ff 0f 01", "ff ff ff ff 0f 01",
-                                       "00 fe ff ff ff 0f", "00 ff ff ff ff 0f", "80 80 80 80 80 00", "80" };
+  static const char *const texts[] = {
+    "", "02", "02 68", "02 68 02", "01 00", "02 68 03", "04 68 01", "fe ff ff ff 0f 01", "ff ff ff ff 0f 01", "00 fe ff ff ff 0f",
+    "00 ff ff ff ff 0f", "80 80 80 80 80 00", "80",
+  };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     uint8_t bytes[16];
     sdm_header h = { .name_size = 77 };

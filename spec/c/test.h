@@ -1,4 +1,4 @@
-/* The harness of the C tests. A test program is one spec/c/NAME_test.c that includes this: TEST(name) { ... } defines a test, main() is here.
+/* The harness of the C tests. A test program is a spec/c/NAME_test.c that includes this: TEST(name) { ... } defines a test, main() is here.
 **
 **   NAME_test [SUBSTRING]     runs the tests, or those whose name contains SUBSTRING; prints a line for each failed check and closes with
 **                             "N passed, N failed", counting tests; exit code 1 when one failed or none ran
