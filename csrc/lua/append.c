@@ -1,0 +1,279 @@
+/* topic:append and topic:append_batch: records out of Lua values.
+**
+** A record's bytes are borrowed from Lua strings. What has no string, a number or an encoded header, goes into the topic's scratch buffer,
+** which may move while it grows: until it has stopped growing a record holds the place in it instead of a pointer, and its offset field,
+** which means nothing in an append, says which of its pointers are such places.
+*/
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "lua/sdml.h"
+
+enum { KEY_IN_SCRATCH = 1, VALUE_IN_SCRATCH = 2, HEADERS_IN_SCRATCH = 4 };
+enum { CAPACITY_KEPT = 65536, SCRATCH_KEPT = 1 << 20 };    /* what a topic keeps for its next batch */
+
+/* Upvalues of append_batch. */
+enum { UP_KEY = 2, UP_VALUE, UP_TIMESTAMP, UP_HEADERS };
+
+typedef struct gathering {
+  int arg;                                /* of the records, for messages */
+  size_t i;                               /* number of the record, from 1; 0: the only one, of append */
+  sdm_buf *scratch;
+  int64_t now;
+} gathering;
+
+/* "record 3: " in front of what is wrong with it. */
+static const char *place(const gathering *g, char *out, size_t size) {
+  if (g->i > 0) snprintf(out, size, "record %zu: ", g->i);
+  else *out = '\0';
+  return out;
+}
+
+static int refuse(lua_State *L, const gathering *g, const char *name, const char *expected, int index) {
+  char where[40];
+  return sdml_refuse(L, g->arg, "%s%s: %s expected, got %s", place(g, where, sizeof where), name, expected, sdml_type(L, index));
+}
+
+/* A number's text as Lua converts it, without asking Lua, which would allocate. */
+static size_t show_number(lua_State *L, int index, char *out, size_t size) {
+#if LUA_VERSION_NUM >= 503
+  if (lua_isinteger(L, index)) return (size_t)lua_integer2str(out, size, lua_tointeger(L, index));
+  size_t n = (size_t)lua_number2str(out, size, lua_tonumber(L, index));
+  bool whole = out[strspn(out, "-0123456789")] == '\0';
+  return whole ? n + (size_t)snprintf(out + n, size - n, ".0") : n;
+#else
+  return (size_t)snprintf(out, size, LUA_NUMBER_FMT, lua_tonumber(L, index));
+#endif
+}
+
+static void add_scratch(lua_State *L, sdm_buf *scratch, const void *bytes, size_t size) {
+  if (sdm_buf_append(scratch, bytes, size) < 0) luaL_error(L, "not enough memory");
+}
+
+/* The string at `index`; for a number its text, put into `text`. NULL for anything else. */
+static const char *bytes_of(lua_State *L, int index, char *text, size_t room, size_t *size) {
+  if (lua_type(L, index) == LUA_TSTRING) return lua_tolstring(L, index, size);
+  if (lua_type(L, index) != LUA_TNUMBER) return NULL;
+  *size = show_number(L, index, text, room);
+  return text;
+}
+
+static int too_large(const gathering *g, const char *name, size_t size) {
+  char where[40];
+  return sdm_fail(SDM_TOO_LARGE, "%s%s: %zu bytes, 2147483647 are the most", place(g, where, sizeof where), name, size);
+}
+
+/* One of key and value. 0, or SDM_TOO_LARGE. */
+static int gather_bytes(lua_State *L, const gathering *g, int index, int which, sdm_record *r) {
+  char text[64];
+  size_t size = 0;
+  const char *name = which == KEY_IN_SCRATCH ? "key" : "value";
+  const char *bytes = bytes_of(L, index, text, sizeof text, &size);
+  if (!bytes && !lua_isnil(L, index)) return refuse(L, g, name, "string", index);
+  if (size > INT32_MAX) return too_large(g, name, size);
+  const void *from = bytes;
+  if (bytes == text) {
+    from = (const void *)(uintptr_t)g->scratch->size;
+    r->offset |= which;
+    add_scratch(L, g->scratch, text, size);
+  }
+  *(which == KEY_IN_SCRATCH ? &r->key : &r->value) = from;
+  *(which == KEY_IN_SCRATCH ? &r->key_size : &r->value_size) = bytes ? (int32_t)size : -1;
+  return 0;
+}
+
+/* ---- headers ---- */
+
+static int gather_header(lua_State *L, const gathering *g, int n) {
+  char name_text[64], value_text[64], called[32];
+  size_t name_size = 0, value_size = 0;
+  snprintf(called, sizeof called, "headers[%d]", n);
+  if (!lua_istable(L, -1)) return refuse(L, g, called, "a pair {name, value}", -1);
+  lua_rawgeti(L, -1, 1);
+  lua_rawgeti(L, -2, 2);
+  const char *name = bytes_of(L, -2, name_text, sizeof name_text, &name_size);
+  const char *value = bytes_of(L, -1, value_text, sizeof value_text, &value_size);
+  if (!name) return refuse(L, g, called, "a name first, a string,", -2);
+  if (!value && !lua_isnil(L, -1)) return refuse(L, g, called, "a string or nil as value", -1);
+  if (name_size > INT32_MAX || value_size > INT32_MAX) return too_large(g, called, name_size > value_size ? name_size : value_size);
+  sdm_header h = { name, value, (int32_t)name_size, value ? (int32_t)value_size : -1 };
+  int rc = sdm_header_encode(g->scratch, &h);
+  lua_pop(L, 2);
+  return rc;
+}
+
+static int gather_headers(lua_State *L, const gathering *g, int index, sdm_record *r) {
+  if (lua_isnil(L, index)) return 0;
+  if (!lua_istable(L, index)) return refuse(L, g, "headers", "an array of pairs {name, value}", index);
+  size_t count = lua_rawlen(L, index), start = g->scratch->size;
+  luaL_checkstack(L, 6, "headers");
+  for (size_t n = 1; n <= count; n++) {
+    lua_rawgeti(L, index, (int)n);
+    int rc = gather_header(L, g, (int)n);
+    if (rc < 0) return rc;
+    lua_pop(L, 1);
+  }
+  size_t size = g->scratch->size - start;
+  if (size > INT32_MAX) return too_large(g, "headers", size);
+  if (count == 0) return 0;
+  r->headers = (const uint8_t *)(uintptr_t)start;
+  r->headers_size = (int32_t)size;
+  r->header_count = (int32_t)count;
+  r->offset |= HEADERS_IN_SCRATCH;
+  return 0;
+}
+
+/* ---- records ---- */
+
+static void begin_record(sdm_record *r, int64_t now) {
+  *r = (sdm_record){ .timestamp = now, .key_size = -1, .value_size = -1 };
+}
+
+/* Turns places in the scratch buffer into pointers, now that it stays where it is. */
+static void settle(sdm_record *r, const uint8_t *scratch) {
+  if (r->offset & KEY_IN_SCRATCH) r->key = scratch + (uintptr_t)r->key;
+  if (r->offset & VALUE_IN_SCRATCH) r->value = scratch + (uintptr_t)r->value;
+  if (r->offset & HEADERS_IN_SCRATCH) r->headers = scratch + (uintptr_t)r->headers;
+  r->offset = 0;
+}
+
+static int64_t timestamp_at(lua_State *L, const gathering *g, int index) {
+  int64_t ms = 0;
+  char name[60];
+  if (sdml_whole(L, index, &ms)) return ms;
+  snprintf(name, sizeof name, "record %zu: timestamp", g->i);
+  return sdml_int(L, g->arg, index, name);
+}
+
+/* The record in the table on top. Field names are interned strings and compare by address: the same string is the same pointer. */
+static int gather_record(lua_State *L, const gathering *g, const char *const *names, sdm_record *r) {
+  int record = lua_gettop(L), rc = 0;
+  begin_record(r, g->now);
+  lua_pushnil(L);
+  while (rc == 0 && lua_next(L, record)) {
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
+    if (name == names[0]) rc = gather_bytes(L, g, record + 2, KEY_IN_SCRATCH, r);
+    else if (name == names[1]) rc = gather_bytes(L, g, record + 2, VALUE_IN_SCRATCH, r);
+    else if (name == names[2]) r->timestamp = timestamp_at(L, g, record + 2);
+    else if (name == names[3]) rc = gather_headers(L, g, record + 2, r);
+    else return sdml_refuse(L, g->arg, "record %zu: unknown field '%.80s'", g->i, name);
+    lua_pop(L, 1);
+  }
+  return rc;
+}
+
+static void make_room(lua_State *L, sdml_topic *t, size_t count) {
+  if (count <= t->capacity) return;
+  sdm_record *grown = count <= SIZE_MAX / sizeof *grown ? sdm_realloc(t->records, count * sizeof *grown) : NULL;
+  if (!grown) luaL_error(L, "not enough memory");
+  t->records = grown;
+  t->capacity = count;
+}
+
+static int gather_batch(lua_State *L, sdml_topic *t, size_t count, int64_t now) {
+  gathering g = { 2, 0, &t->scratch, now };
+  const char *names[4];
+  for (int i = 0; i < 4; i++) names[i] = lua_tostring(L, lua_upvalueindex(UP_KEY + i));
+  luaL_checkstack(L, 12, "records");
+  sdm_buf_clear(&t->scratch);
+  make_room(L, t, count);
+  for (g.i = 1; g.i <= count; g.i++) {
+    lua_rawgeti(L, 2, (int)g.i);
+    if (!lua_istable(L, -1)) return sdml_refuse(L, 2, "record %zu: table expected, got %s", g.i, sdml_type(L, -1));
+    int rc = gather_record(L, &g, names, &t->records[g.i - 1]);
+    if (rc < 0) return rc;
+    lua_pop(L, 1);
+  }
+  for (size_t i = 0; t->scratch.size > 0 && i < count; i++) settle(&t->records[i], t->scratch.data);
+  return 0;
+}
+
+static void trim(sdml_topic *t) {
+  if (t->scratch.capacity > SCRATCH_KEPT) sdm_buf_free(&t->scratch);
+  if (t->capacity <= CAPACITY_KEPT) return;
+  sdm_free(t->records);
+  t->records = NULL;
+  t->capacity = 0;
+}
+
+/* ---- options ---- */
+
+typedef struct append_options {
+  int32_t partition;
+  unsigned flags;
+  sdm_codec codec;
+  const gathering *g;
+  sdm_record *record;                     /* of append, whose options belong to the record, too */
+} append_options;
+
+static int take_common(lua_State *L, int arg, int which, append_options *o) {
+  if (which == 0) return sdml_number_of_partition(L, arg, -1, &o->partition);
+  if (sdml_bool(L, arg, -1, "sync")) o->flags |= SDM_SYNC;
+  return 0;
+}
+
+static int take_append(lua_State *L, int arg, int which, void *into) {
+  append_options *o = into;
+  if (which < 2) return take_common(L, arg, which, o);
+  if (which == 2) o->record->timestamp = sdml_int(L, arg, -1, "timestamp");
+  return which == 3 ? gather_headers(L, o->g, lua_gettop(L), o->record) : 0;
+}
+
+static int take_batch(lua_State *L, int arg, int which, void *into) {
+  static const char *const codecs[] = { "none", "gzip", "snappy", "lz4", "zstd" };
+  append_options *o = into;
+  if (which < 2) return take_common(L, arg, which, o);
+  const char *codec = sdml_text(L, arg, -1, "compression");
+  for (int i = 0; i < 5; i++) {
+    if (strcmp(codecs[i], codec) != 0) continue;
+    o->codec = (sdm_codec)i;
+    return 0;
+  }
+  return sdml_refuse(L, arg, "compression: one of none, gzip, snappy, lz4, zstd expected, got '%.80s'", codec);
+}
+
+/* ---- the methods ---- */
+
+int sdml_topic_append(lua_State *L) {
+  static const char *const names[] = { "partition", "sync", "timestamp", "headers", NULL };
+  int64_t now, offset;
+  int32_t where;
+  sdm_record r;
+  lua_settop(L, 4);
+  sdml_topic *t = sdml_topic_self(L, &now);
+  gathering g = { 2, 0, &t->scratch, now };
+  append_options o = { SDM_ANY_PARTITION, 0, SDM_CODEC_NONE, &g, &r };
+  sdm_buf_clear(&t->scratch);
+  begin_record(&r, now);
+  int rc = gather_bytes(L, &g, 2, KEY_IN_SCRATCH, &r);
+  g.arg = 3;
+  if (rc == 0) rc = gather_bytes(L, &g, 3, VALUE_IN_SCRATCH, &r);
+  g.arg = 4;
+  if (rc == 0 && !lua_isnil(L, 4)) rc = sdml_options(L, 4, names, take_append, &o);
+  if (rc < 0) return sdml_fail(L, rc);
+  settle(&r, t->scratch.data);
+  rc = sdm_topic_append(t->topic, &r, o.partition, o.flags, now, &offset, &where);
+  if (rc < 0) return sdml_fail(L, rc);
+  sdml_pushint(L, offset);
+  sdml_pushint(L, where);
+  return 2;
+}
+
+int sdml_topic_append_batch(lua_State *L) {
+  static const char *const names[] = { "partition", "sync", "compression", NULL };
+  int64_t now, first, last;
+  lua_settop(L, 3);
+  sdml_topic *t = sdml_topic_self(L, &now);
+  append_options o = { SDM_ANY_PARTITION, 0, SDM_CODEC_NONE, NULL, NULL };
+  if (!lua_istable(L, 2)) return sdml_refuse(L, 2, "records: array of tables expected, got %s", sdml_type(L, 2));
+  size_t count = lua_rawlen(L, 2);
+  int rc = sdml_options(L, 3, names, take_batch, &o);
+  if (rc == 0) rc = gather_batch(L, t, count, now);
+  if (rc == 0) rc = sdm_topic_append_batch(t->topic, t->records, count, o.partition, o.codec, o.flags, now, &first, &last);
+  trim(t);
+  if (rc < 0) return sdml_fail(L, rc);
+  sdml_pushint(L, first);
+  sdml_pushint(L, last);
+  return 2;
+}

@@ -1,0 +1,63 @@
+/* Where failures of the library become Lua's: nil, message, code for facts about the data or the machine; a raised string for misuse.
+**
+** Inside iteration there is nobody to look at a nil, so there a failure is raised as an error object: a table with the fields `message`
+** and `code` whose tostring is the message.
+*/
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "lua/sdml.h"
+
+int sdml_use_after_close(lua_State *L, const char *what) {
+  return luaL_error(L, "use after close: the %s is closed", what);
+}
+
+static void raise_misuse(lua_State *L, int code) {
+  if (code == SDM_MISUSE) luaL_error(L, "%s", sdm_errmsg());
+  if (code == SDM_CLOSED) luaL_error(L, "use after close: %s", sdm_errmsg());
+  if (code == SDM_NO_MEMORY) luaL_error(L, "not enough memory");
+}
+
+int sdml_fail(lua_State *L, int code) {
+  raise_misuse(L, code);
+  lua_pushnil(L);
+  lua_pushstring(L, sdm_errmsg());
+  lua_pushstring(L, sdm_code_name(code));
+  return 3;
+}
+
+int sdml_throw(lua_State *L, int code) {
+  raise_misuse(L, code);
+  lua_createtable(L, 0, 2);
+  lua_pushstring(L, sdm_errmsg());
+  lua_setfield(L, -2, "message");
+  lua_pushstring(L, sdm_code_name(code));
+  lua_setfield(L, -2, "code");
+  luaL_getmetatable(L, SDML_ERROR);
+  lua_setmetatable(L, -2);
+  return lua_error(L);
+}
+
+int sdml_refuse(lua_State *L, int arg, const char *format, ...) {
+  char text[300];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  lua_pushstring(L, text);
+  return luaL_argerror(L, arg, lua_tostring(L, -1));
+}
+
+static int error_tostring(lua_State *L) {
+  lua_getfield(L, 1, "message");
+  return 1;
+}
+
+void sdml_open_error(lua_State *L) {
+  luaL_newmetatable(L, SDML_ERROR);
+  lua_pushcfunction(L, error_tostring);
+  lua_setfield(L, -2, "__tostring");
+  lua_pushliteral(L, SDML_ERROR);
+  lua_setfield(L, -2, "__name");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,82 @@
+/* Classes and their userdata.
+**
+** Every userdata has a companion table (a user value, or an environment before Lua 5.2) with what it keeps alive: its owner, the clock. A
+** store's clock may refer to the store again; through the companion that is a cycle that the collector sees.
+*/
+#include <string.h>
+
+#include "base/clock.h"
+#include "lua/sdml.h"
+
+void sdml_set_int(lua_State *L, const char *name, int64_t value) {
+  sdml_pushint(L, value);
+  lua_setfield(L, -2, name);
+}
+
+void sdml_functions(lua_State *L, const luaL_Reg *functions) {
+  for (; functions->name; functions++) {
+    lua_pushvalue(L, -1);
+    lua_pushcclosure(L, functions->func, 1);
+    lua_setfield(L, -3, functions->name);
+  }
+}
+
+void sdml_class(lua_State *L, const char *name, const luaL_Reg *methods, const luaL_Reg *meta) {
+  lua_newtable(L);
+  luaL_newmetatable(L, name);
+  sdml_functions(L, methods);
+  lua_pushvalue(L, -2);
+  lua_setfield(L, -2, "__index");
+  lua_pushstring(L, name);
+  lua_setfield(L, -2, "__name");
+  lua_pushvalue(L, -1);
+  lua_pushvalue(L, -1);
+  sdml_functions(L, meta);
+  lua_pop(L, 3);
+}
+
+void *sdml_new(lua_State *L, size_t size, const char *class, int owner) {
+  void *object = lua_newuserdata(L, size);
+  memset(object, 0, size);
+  lua_createtable(L, 3, 0);
+  if (owner) {
+    lua_pushvalue(L, owner);
+    lua_rawseti(L, -2, SDML_OWNER);
+  }
+  sdml_setcompanion(L, -2);
+  luaL_getmetatable(L, class);
+  lua_setmetatable(L, -2);
+  return object;
+}
+
+int64_t sdml_now(lua_State *L, int index, sdml_store *s) {
+  if (!s->has_clock) return sdm_wall_ms();
+  sdml_getcompanion(L, index);
+  lua_rawgeti(L, -1, SDML_CLOCK);
+  lua_call(L, 0, 1);
+  int64_t now = 0;
+  if (!sdml_whole(L, -1, &now)) luaL_error(L, "clock: a whole number of milliseconds expected, got %s", sdml_type(L, -1));
+  lua_pop(L, 2);
+  return s->last_now = now;
+}
+
+typedef struct when {
+  bool has_now, force;
+  int64_t now;
+} when;
+
+static int take_when(lua_State *L, int arg, int which, void *into) {
+  when *w = into;
+  if (which == 0) w->now = sdml_int(L, arg, -1, "now");
+  else w->force = sdml_bool(L, arg, -1, "force");
+  w->has_now = w->has_now || which == 0;
+  return 0;
+}
+
+int64_t sdml_when(lua_State *L, int arg, sdml_store *s, bool *force) {
+  static const char *const names[] = { "now", NULL }, *const both[] = { "now", "force", NULL };
+  when w = { false, false, 0 };
+  sdml_options(L, arg, force ? both : names, take_when, &w);
+  if (force) *force = w.force;
+  return w.has_now ? w.now : sdml_now(L, 1, s);
+}

@@ -1,0 +1,244 @@
+/* Reading: the iteration of records(), and the readers that state tables are rebuilt with.
+**
+** An iterator is a C function whose upvalue is the reader. It makes no table for a record and calls no Lua function, so that a loop over it
+** may yield. On Lua 5.4 the reader is the loop's closing value, too: leaving the loop early lets go of the file.
+*/
+#include <string.h>
+
+#include "lua/sdml.h"
+
+/* ---- pushing records ---- */
+
+static void push_headers(lua_State *L, const sdm_record *r) {
+  const uint8_t *p = r->headers, *end = p + r->headers_size;
+  sdm_header h;
+  lua_createtable(L, r->header_count, 0);
+  for (int i = 1; i <= r->header_count && (p = sdm_header_decode(p, end, &h)) != NULL; i++) {
+    lua_createtable(L, 2, 0);
+    lua_pushlstring(L, h.name, (size_t)h.name_size);
+    lua_rawseti(L, -2, 1);
+    if (h.value_size >= 0) {
+      lua_pushlstring(L, h.value, (size_t)h.value_size);
+      lua_rawseti(L, -2, 2);
+    }
+    lua_rawseti(L, -2, i);
+  }
+}
+
+static void push_bytes(lua_State *L, const void *bytes, int32_t size) {
+  if (size < 0) lua_pushnil(L);
+  else lua_pushlstring(L, bytes ? bytes : "", (size_t)size);
+}
+
+static int push_record(lua_State *L, const sdm_record *r) {
+  sdml_pushint(L, r->offset);
+  push_bytes(L, r->key, r->key_size);
+  push_bytes(L, r->value, r->value_size);
+  sdml_pushint(L, r->timestamp);
+  if (r->header_count > 0) push_headers(L, r);
+  else lua_pushnil(L);
+  return 5;
+}
+
+/* ---- the userdata ---- */
+
+static void close_reader(sdml_reader *r) {
+  sdm_reader *reader = r->reader;
+  r->reader = NULL;
+  sdm_reader_close(reader);
+}
+
+static int reader_close(lua_State *L) {
+  close_reader(sdml_self(L, SDML_READER));
+  return 0;
+}
+
+static int reader_tostring(lua_State *L) {
+  sdml_reader *r = sdml_self(L, SDML_READER);
+  if (r->reader) lua_pushfstring(L, SDML_READER " (%p)", (void *)r);
+  else lua_pushliteral(L, SDML_READER " (closed)");
+  return 1;
+}
+
+/* 1 and a record, 0 at and after the end, or a failure's code. */
+static int advance(lua_State *L, sdml_reader *r, sdm_record *record) {
+  if (*r->closed) sdml_use_after_close(L, "store or partition");
+  if (!r->reader) return 0;
+  int rc = sdm_reader_next(r->reader, record);
+  if (rc == 0) close_reader(r);
+  return rc;
+}
+
+/* The function that a generic `for` calls. */
+static int iterate(lua_State *L) {
+  sdm_record record;
+  int rc = advance(L, lua_touserdata(L, lua_upvalueindex(1)), &record);
+  if (rc == 1) return push_record(L, &record);
+  if (rc < 0) return sdml_throw(L, rc);
+  lua_pushnil(L);
+  return 1;
+}
+
+/* ---- records{} ---- */
+
+static int take_time(lua_State *L, int arg, int which, void *into) {
+  (void)which;
+  sdml_range *range = into;
+  range->kind = SDML_FROM_TIME;
+  range->from = sdml_int(L, arg, -1, "from.time");
+  return 0;
+}
+
+static int refuse_from(lua_State *L, int arg) {
+  return sdml_refuse(L, arg, "from: \"earliest\", \"latest\", an offset or {time = ms} expected, got %s", sdml_type(L, -1));
+}
+
+static int take_from(lua_State *L, int arg, sdml_range *range) {
+  static const char *const names[] = { "time", NULL };
+  if (lua_istable(L, -1)) {
+    range->kind = SDML_FROM_LATEST;
+    int rc = sdml_options(L, lua_gettop(L), names, take_time, range);
+    return range->kind == SDML_FROM_TIME ? rc : refuse_from(L, arg);
+  }
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    const char *word = lua_tostring(L, -1);
+    range->kind = strcmp(word, "latest") == 0 ? SDML_FROM_LATEST : SDML_FROM_EARLIEST;
+    return range->kind == SDML_FROM_LATEST || strcmp(word, "earliest") == 0 ? 0 : refuse_from(L, arg);
+  }
+  if (lua_type(L, -1) != LUA_TNUMBER) return refuse_from(L, arg);
+  range->kind = SDML_FROM_OFFSET;
+  range->from = sdml_int(L, arg, -1, "from");
+  return 0;
+}
+
+static int take_isolation(lua_State *L, int arg, sdml_range *range) {
+  const char *word = sdml_text(L, arg, -1, "isolation");
+  range->flags = strcmp(word, "uncommitted") == 0 ? SDM_READ_UNCOMMITTED : 0;
+  if (range->flags || strcmp(word, "committed") == 0) return 0;
+  return sdml_refuse(L, arg, "isolation: \"committed\" or \"uncommitted\" expected, got '%.80s'", word);
+}
+
+static int take_range(lua_State *L, int arg, int which, void *into) {
+  sdml_range *range = into;
+  switch (which) {
+    case 0: return sdml_number_of_partition(L, arg, -1, &range->partition);
+    case 1: return take_from(L, arg, range);
+    case 2: range->to = sdml_int(L, arg, -1, "to"); return 0;
+    default: return take_isolation(L, arg, range);
+  }
+}
+
+int sdml_range_take(lua_State *L, int arg, sdml_range *out) {
+  static const char *const names[] = { "partition", "from", "to", "isolation", NULL };
+  *out = (sdml_range){ 0, SDML_FROM_EARLIEST, 0, SDM_TO_END, 0 };
+  return sdml_options(L, arg, names, take_range, out);
+}
+
+static int locate(const sdml_range *range, sdm_log *log, int64_t *from) {
+  int rc;
+  switch (range->kind) {
+    case SDML_FROM_OFFSET: *from = range->from; return 0;
+    case SDML_FROM_EARLIEST: return sdm_log_earliest(log, from);
+    case SDML_FROM_LATEST: return sdm_log_latest(log, from);
+    default:
+      rc = sdm_log_offset_for_time(log, range->from, from);
+      return rc == 0 ? sdm_log_latest(log, from) : rc;
+  }
+}
+
+/* Retention may pass a start that was looked up before the reader stands on it: then it is looked up again. */
+static int open_range(const sdml_range *range, sdm_log *log, sdm_reader **out) {
+  enum { TRIES = 5 };
+  int rc = 0;
+  for (int i = 0; i < TRIES; i++) {
+    int64_t from = 0;
+    rc = locate(range, log, &from);
+    if (rc >= 0) rc = sdm_reader_open(log, from, range->to, range->flags, out);
+    if (rc != SDM_OFFSET_OUT_OF_RANGE || range->kind == SDML_FROM_OFFSET) break;
+  }
+  return rc;
+}
+
+int sdml_records(lua_State *L, const sdml_range *range, sdm_log *log, const bool *closed) {
+  sdml_reader *r = sdml_new(L, sizeof *r, SDML_READER, 1);
+  int reader = lua_gettop(L);
+  r->closed = closed;
+  int rc = open_range(range, log, &r->reader);
+  if (rc < 0) return sdml_throw(L, rc);
+  lua_pushvalue(L, reader);
+  lua_pushcclosure(L, iterate, 1);
+#if LUA_VERSION_NUM >= 504
+  lua_pushnil(L);
+  lua_pushnil(L);
+  lua_pushvalue(L, reader);
+  return 4;
+#else
+  return 1;
+#endif
+}
+
+/* ---- for state tables ---- */
+
+/* core.reader(topic, partition, from, latest) -> reader | nil, message, code. With `latest`, of each key only the last record comes. */
+int sdml_reader_of_topic(lua_State *L) {
+  sdm_log *log;
+  sdml_topic *t = sdml_topic_check(L, 1);
+  int64_t partition = sdml_int(L, 2, 2, "partition"), from = sdml_int(L, 3, 3, "from"), now = sdml_now(L, 1, t->store);
+  t = sdml_topic_check(L, 1);
+  sdml_reader *r = sdml_new(L, sizeof *r, SDML_READER, 1);
+  r->closed = &t->store->closed;
+  int rc = sdm_topic_log(t->topic, (int32_t)partition, now, &log);
+  if (rc >= 0) rc = (lua_toboolean(L, 4) ? sdm_reader_open_latest : sdm_reader_open)(log, from, SDM_TO_END, 0, &r->reader);
+  return rc < 0 ? sdml_fail(L, rc) : 1;
+}
+
+/* reader:next() -> offset, key, value, timestamp, headers | nil at the end | nil, message, code */
+static int reader_next(lua_State *L) {
+  sdm_record record;
+  sdml_reader *r = sdml_self(L, SDML_READER);
+  if (*r->closed) return sdml_use_after_close(L, "store");
+  if (!r->reader) return sdml_use_after_close(L, "reader");
+  int rc = sdm_reader_next(r->reader, &record);
+  if (rc == 1) return push_record(L, &record);
+  if (rc < 0) return sdml_fail(L, rc);
+  lua_pushnil(L);
+  return 1;
+}
+
+/* The offset that the next record has at least; at the end, where the log ended when the reader was opened. */
+static int reader_position(lua_State *L) {
+  sdml_reader *r = sdml_self(L, SDML_READER);
+  if (!r->reader) return sdml_use_after_close(L, "reader");
+  sdml_pushint(L, sdm_reader_position(r->reader));
+  return 1;
+}
+
+/* core.load(reader, values) -> number of keys | nil, message, code. Puts every record's value under its key into an empty table: for a
+** reader that brings each key once. Tombstones are left out. */
+int sdml_reader_load(lua_State *L) {
+  sdml_reader *r = luaL_checkudata(L, 1, SDML_READER);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 2);
+  if (*r->closed) return sdml_use_after_close(L, "store");
+  int64_t count = 0;
+  sdm_record record;
+  int rc = 0;
+  while (r->reader && (rc = sdm_reader_next(r->reader, &record)) == 1) {
+    if (record.value_size < 0 || record.key_size < 0) continue;
+    push_bytes(L, record.key, record.key_size);
+    push_bytes(L, record.value, record.value_size);
+    lua_rawset(L, 2);
+    count++;
+  }
+  if (rc < 0) return sdml_fail(L, rc);
+  sdml_pushint(L, count);
+  return 1;
+}
+
+void sdml_open_reader(lua_State *L) {
+  static const luaL_Reg methods[] = {
+    { "next", reader_next }, { "position", reader_position }, { "close", reader_close }, { NULL, NULL },
+  };
+  static const luaL_Reg meta[] = { { "__gc", reader_close }, { "__close", reader_close }, { "__tostring", reader_tostring }, { NULL, NULL } };
+  sdml_class(L, SDML_READER, methods, meta);
+}

@@ -1,0 +1,114 @@
+/* The Lua binding: what its files share. One file has one userdata; err.c is the only place where errors of the library become Lua's.
+**
+** Rules that hold everywhere here
+**   - A userdata is complete (metatable, companion) and empty before anything that can fail fills it; every finalizer may run twice.
+**   - Upvalue 1 of every method is the metatable of its class: self is checked without a look-up by name.
+**   - While a C structure points into Lua strings that only a caller's table keeps alive, nothing is called that could run Lua code, not
+**     even a step of the collector, whose finalizers could change that table.
+**   - Closing a store turns everything that came from it into "use after close", by a flag that all of it can reach.
+*/
+#ifndef SDM_LUA_SDML_H
+#define SDM_LUA_SDML_H
+
+#include "lua/compat.h"
+#include "sediment.h"
+
+#define SDML_STORE "sediment.store"
+#define SDML_TOPIC "sediment.topic"
+#define SDML_PARTITION "sediment.partition"
+#define SDML_READER "sediment.reader"
+#define SDML_ERROR "sediment.error"
+
+/* Fields of a userdata's companion table. */
+enum { SDML_OWNER = 1, SDML_CLOCK = 2, SDML_PATH = 3 };
+
+typedef struct sdml_store {
+  bool closed;
+  bool has_clock;                         /* companions of the store and its topics have the `clock` function */
+  int64_t last_now;                       /* what it said last: finalizers go by it, since they must not call Lua */
+  sdm_store *store;
+} sdml_store;
+
+typedef struct sdml_topic {
+  sdm_topic *topic;                       /* NULL once it is closed */
+  sdml_store *store;                      /* kept alive by the companion */
+  sdm_record *records;                    /* of one batch; reused */
+  size_t capacity;
+  sdm_buf scratch;                        /* encoded headers, and numbers as text, of one call; reused */
+} sdml_topic;
+
+typedef struct sdml_partition {
+  bool closed;
+  sdm_log *log;
+} sdml_partition;
+
+typedef struct sdml_reader {
+  sdm_reader *reader;                     /* NULL after the end, an explicit close, or collection */
+  const bool *closed;                     /* of the store or partition, which the companion keeps alive */
+} sdml_reader;
+
+/* ---- err.c ---- */
+int sdml_fail(lua_State *L, int code);    /* nil, message, code of the last failure; raises misuse, use after close, lack of memory */
+int sdml_throw(lua_State *L, int code);   /* raises it as an error object; misuse and the like as sdml_fail does */
+int sdml_use_after_close(lua_State *L, const char *what);
+int sdml_refuse(lua_State *L, int arg, const char *format, ...) __attribute__((format(printf, 3, 4)));   /* a bad argument; raises */
+void sdml_open_error(lua_State *L);
+
+/* ---- args.c ---- */
+void *sdml_self(lua_State *L, const char *class);                          /* argument 1 of a method */
+const char *sdml_type(lua_State *L, int index);                            /* name of a value's type, for messages */
+bool sdml_whole(lua_State *L, int index, int64_t *out);                    /* a whole number within 2^53 */
+int64_t sdml_int(lua_State *L, int arg, int index, const char *name);      /* ... or a bad argument `arg` */
+bool sdml_bool(lua_State *L, int arg, int index, const char *name);
+const char *sdml_text(lua_State *L, int arg, int index, const char *name); /* a string without NUL */
+int sdml_number_of_partition(lua_State *L, int arg, int index, int32_t *out);      /* nil is 0; or SDM_UNKNOWN_PARTITION */
+
+/* Walks the option table at `arg` (nil: none) whose keys must be among `names` (NULL ends them): calls `take` for each with the value on
+** top of the stack. take returns 0, or a failure, which ends the walk. */
+typedef int sdml_take(lua_State *L, int arg, int which, void *into);
+int sdml_options(lua_State *L, int arg, const char *const *names, sdml_take *take, void *into);
+
+/* Settings of the table at `index`. Pushes what keeps them and their strings in memory: several values. */
+void sdml_settings(lua_State *L, int arg, int index, const char *what, sdm_settings *out);
+
+/* ---- object.c ---- */
+void sdml_functions(lua_State *L, const luaL_Reg *functions);              /* into the table below the value on top, which they share */
+void sdml_class(lua_State *L, const char *name, const luaL_Reg *methods, const luaL_Reg *meta);    /* pushes the table of methods */
+void *sdml_new(lua_State *L, size_t size, const char *class, int owner);   /* zeroed userdata; its companion keeps `owner` (0: nothing) */
+int64_t sdml_now(lua_State *L, int index, sdml_store *s);                  /* the clock of the userdata at `index`, which belongs to s */
+int64_t sdml_when(lua_State *L, int arg, sdml_store *s, bool *force);      /* options {now=, force=}: now, else the clock of argument 1 */
+void sdml_set_int(lua_State *L, const char *name, int64_t value);          /* field of the table on top */
+
+/* ---- store.c, topic.c, append.c ---- */
+void sdml_open_store(lua_State *L);                                        /* each pushes its table of methods */
+int sdml_store_open(lua_State *L);
+void sdml_open_topic(lua_State *L);
+int sdml_store_topic(lua_State *L);                                        /* store:topic */
+sdml_topic *sdml_topic_self(lua_State *L, int64_t *now);                   /* open, and the time; raises use after close */
+sdml_topic *sdml_topic_check(lua_State *L, int arg);                       /* the same for functions that are no methods, without the time */
+int sdml_push_topic_stats(lua_State *L, sdm_topic *topic, int64_t now);     /* pushes {partitions={...}}: 0; or a failure's code */
+int sdml_topic_append(lua_State *L);
+int sdml_topic_append_batch(lua_State *L);
+
+/* ---- partition.c ---- */
+void sdml_open_partition(lua_State *L);
+int sdml_partition_open(lua_State *L);
+int sdml_push_segments(lua_State *L, sdm_log *log);                        /* results of segments(): a table, or a failure */
+int sdml_push_log_stats(lua_State *L, sdm_log *log, int64_t now);          /* pushes a table: 0; or a failure's code */
+
+/* ---- reader.c ---- */
+void sdml_open_reader(lua_State *L);
+int sdml_reader_of_topic(lua_State *L);
+int sdml_reader_load(lua_State *L);
+
+typedef struct sdml_range {               /* options of records() */
+  int32_t partition;
+  enum { SDML_FROM_EARLIEST, SDML_FROM_LATEST, SDML_FROM_OFFSET, SDML_FROM_TIME } kind;
+  int64_t from, to;
+  unsigned flags;
+} sdml_range;
+
+int sdml_range_take(lua_State *L, int arg, sdml_range *out);               /* 0 or SDM_UNKNOWN_PARTITION */
+int sdml_records(lua_State *L, const sdml_range *range, sdm_log *log, const bool *closed);   /* argument 1 keeps the log alive */
+
+#endif

@@ -1,0 +1,211 @@
+/* Stores. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "lua/sdml.h"
+
+/* ---- opening and closing ---- */
+
+typedef struct opening {
+  sdm_store_options options;
+  sdml_store *store;
+  int companion;                          /* stack index of the store's companion table */
+} opening;
+
+static int take_open(lua_State *L, int arg, int which, void *into) {
+  static const char *const names[] = { "readonly", "create", "background" };
+  opening *o = into;
+  bool *flags[] = { &o->options.readonly, &o->options.create, &o->options.background };
+  if (which < 3) {
+    *flags[which] = sdml_bool(L, arg, -1, names[which]);
+  } else if (which == 3) {
+    if (!lua_isfunction(L, -1)) return sdml_refuse(L, arg, "clock: function expected, got %s", sdml_type(L, -1));
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, o->companion, SDML_CLOCK);
+    o->store->has_clock = true;
+  } else if (!lua_istable(L, -1)) {
+    return sdml_refuse(L, arg, "%s: table expected, got %s", which == 4 ? "defaults" : "options", sdml_type(L, -1));
+  }
+  return 0;
+}
+
+/* The settings tables leave values on the stack, which the walk over the options could not bear: they are read behind it. */
+static void take_settings(lua_State *L, const char *name, sdm_settings *out) {
+  if (!lua_istable(L, 2)) return;
+  lua_getfield(L, 2, name);
+  if (!lua_isnil(L, -1)) sdml_settings(L, 2, -1, name, out);
+}
+
+/* sediment.open(path [, options]) */
+int sdml_store_open(lua_State *L) {
+  static const char *const names[] = { "readonly", "create", "background", "clock", "defaults", "options", NULL };
+  lua_settop(L, 2);
+  const char *path = sdml_text(L, 1, 1, "path");
+  sdml_store *s = sdml_new(L, sizeof *s, SDML_STORE, 0);
+  s->closed = true;
+  sdml_getcompanion(L, 3);
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, 4, SDML_PATH);
+  opening o = { .options = { .create = true, .background = true }, .store = s, .companion = 4 };
+  sdml_options(L, 2, names, take_open, &o);
+  o.options.wall_clock = !s->has_clock;
+  int64_t now = sdml_now(L, 3, s);
+  take_settings(L, "defaults", &o.options.defaults);
+  take_settings(L, "options", &o.options.options);
+  int rc = sdm_store_open(path, &o.options, now, &s->store);
+  if (rc < 0) return sdml_fail(L, rc);
+  s->closed = false;
+  lua_pushvalue(L, 3);
+  return 1;
+}
+
+static int close_store(sdml_store *s, int64_t now) {
+  sdm_store *store = s->store;
+  s->closed = true;
+  s->store = NULL;
+  return store ? sdm_store_close(store, now) : 0;
+}
+
+static int store_close(lua_State *L) {
+  sdml_store *s = sdml_self(L, SDML_STORE);
+  int rc = s->closed ? 0 : close_store(s, sdml_now(L, 1, s));
+  if (rc < 0) return sdml_fail(L, rc);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* May run while Lua closes down, when the clock cannot be asked. */
+static int store_gc(lua_State *L) {
+  sdml_store *s = sdml_self(L, SDML_STORE);
+  close_store(s, s->has_clock ? s->last_now : sdm_wall_ms());
+  return 0;
+}
+
+static int store_tostring(lua_State *L) {
+  sdml_store *s = sdml_self(L, SDML_STORE);
+  sdml_getcompanion(L, 1);
+  lua_rawgeti(L, -1, SDML_PATH);
+  lua_pushfstring(L, SDML_STORE " (%s)", s->closed ? "closed" : lua_tostring(L, -1));
+  return 1;
+}
+
+/* ---- topics ---- */
+
+static sdml_store *open_self(lua_State *L) {
+  sdml_store *s = sdml_self(L, SDML_STORE);
+  if (s->closed) sdml_use_after_close(L, "store");
+  return s;
+}
+
+/* The store, still open after its clock was asked. */
+static sdml_store *timed_self(lua_State *L, int64_t *now) {
+  *now = sdml_now(L, 1, open_self(L));
+  return open_self(L);
+}
+
+/* Pushes the array of names; 0 or a failure's code. */
+static int push_topics(lua_State *L, sdml_store *s) {
+  char **names;
+  size_t count;
+  lua_newtable(L);
+  int rc = sdm_store_topics(s->store, &names, &count);
+  if (rc < 0) return rc;
+  for (size_t i = 0; i < count; i++) {
+    lua_pushstring(L, names[i]);
+    lua_rawseti(L, -2, (int)i + 1);
+  }
+  sdm_names_free(names);
+  return 0;
+}
+
+static int store_topics(lua_State *L) {
+  int rc = push_topics(L, open_self(L));
+  return rc < 0 ? sdml_fail(L, rc) : 1;
+}
+
+static int take_if_exists(lua_State *L, int arg, int which, void *into) {
+  (void)which;
+  *(bool *)into = sdml_bool(L, arg, -1, "if_exists");
+  return 0;
+}
+
+static int store_delete_topic(lua_State *L) {
+  static const char *const names[] = { "if_exists", NULL };
+  int64_t now;
+  bool if_exists = false;
+  lua_settop(L, 3);
+  sdml_store *s = timed_self(L, &now);
+  const char *name = sdml_text(L, 2, 2, "name");
+  sdml_options(L, 3, names, take_if_exists, &if_exists);
+  int rc = sdm_store_delete_topic(s->store, name, if_exists, now);
+  if (rc < 0) return sdml_fail(L, rc);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* ---- work and reports ---- */
+
+static int store_maintain(lua_State *L) {
+  lua_settop(L, 2);
+  sdm_maintain_report report;
+  int64_t now = sdml_when(L, 2, open_self(L), NULL);
+  int rc = sdm_store_maintain(open_self(L)->store, now, &report);
+  if (rc < 0) return sdml_fail(L, rc);
+  lua_createtable(L, 0, 11);
+  sdml_set_int(L, "rolled", report.rolled);
+  sdml_set_int(L, "sealed", report.sealed);
+  sdml_set_int(L, "segments", report.segments);
+  sdml_set_int(L, "bytes", report.bytes);
+  sdml_set_int(L, "cleaned", report.cleaned);
+  sdml_set_int(L, "tombstones_removed", report.tombstones_removed);
+  sdml_set_int(L, "corrupt", report.corrupt);
+  sdml_set_int(L, "files_deleted", report.files_deleted);
+  sdml_set_int(L, "flushed", report.flushed);
+  sdml_set_int(L, "failed", report.failed);
+  if (report.failed > 0) {
+    lua_pushstring(L, sdm_errmsg());
+    lua_setfield(L, -2, "reason");
+  }
+  return 1;
+}
+
+/* Adds the numbers of the topic whose name is on top to the table at `index`. A topic that is deleted meanwhile is left out. */
+static int add_topic_stats(lua_State *L, sdml_store *s, int index, int64_t now) {
+  int top = lua_gettop(L);
+  sdml_topic *t = sdml_new(L, sizeof *t, SDML_TOPIC, 1);
+  t->store = s;
+  int rc = sdm_topic_open(s->store, lua_tostring(L, top), NULL, now, &t->topic);
+  if (rc >= 0) rc = sdml_push_topic_stats(L, t->topic, now);
+  if (rc >= 0) lua_setfield(L, index, lua_tostring(L, top));
+  lua_settop(L, top);
+  return rc == SDM_UNKNOWN_TOPIC ? 0 : rc;
+}
+
+static int store_stats(lua_State *L) {
+  int64_t now;
+  lua_settop(L, 1);
+  sdml_store *s = timed_self(L, &now);
+  lua_newtable(L);
+  int rc = push_topics(L, s);
+  if (rc < 0) return sdml_fail(L, rc);
+  size_t count = lua_rawlen(L, 3);
+  for (size_t i = 1; i <= count; i++) {
+    lua_rawgeti(L, 3, (int)i);
+    rc = add_topic_stats(L, open_self(L), 2, now);
+    if (rc < 0) return sdml_fail(L, rc);
+    lua_pop(L, 1);
+  }
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, 2);
+  lua_setfield(L, -2, "topics");
+  return 1;
+}
+
+void sdml_open_store(lua_State *L) {
+  static const luaL_Reg methods[] = {
+    { "topic", sdml_store_topic }, { "topics", store_topics }, { "delete_topic", store_delete_topic }, { "maintain", store_maintain },
+    { "stats", store_stats }, { "close", store_close }, { NULL, NULL },
+  };
+  static const luaL_Reg meta[] = { { "__gc", store_gc }, { "__close", store_close }, { "__tostring", store_tostring }, { NULL, NULL } };
+  sdml_class(L, SDML_STORE, methods, meta);
+}

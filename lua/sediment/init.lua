@@ -1,0 +1,31 @@
+--- Sediment: an embedded log store with Apache Kafka's storage semantics and bytes on disk.
+---
+---     local sediment = require "sediment"
+---     local store = assert(sediment.open "/var/lib/app/log")
+---     local topic = assert(store:topic("prices", { cleanup_policy = "compact" }))
+---     topic:append("EUR", "1.0842")
+---     for offset, key, value, timestamp in topic:records() do print(offset, key, value, timestamp) end
+---
+--- A runtime failure is returned as `nil, message, code`; misuse (a wrong type, an unknown option, use after close) is raised. Every
+--- method is described in sediment/types.lua. The module has no state of its own and sets no globals; load it in any process, but open
+--- stores after the last fork: handles from before it answer `forked` in the child.
+local core = require "sediment.core"
+local state_table = require "sediment.table"
+
+local VERSION = "0.1.0"
+if core._VERSION ~= VERSION then
+  error("sediment: the Lua files are version " .. VERSION .. ", the C module is " .. tostring(core._VERSION) ..
+        ": they come from different installations (a running nginx keeps the old C module until a full restart)")
+end
+
+core.store.table = state_table.open
+
+---@class sediment
+---@field _VERSION string
+---@field open fun(path: string, options?: sediment.open_options): sediment.store?, string?, string?
+---@field open_partition fun(dir: string): sediment.partition?, string?, string?
+return {
+  _VERSION = VERSION,
+  open = core.open,
+  open_partition = core.open_partition,
+}

@@ -1,0 +1,248 @@
+-- State tables: a topic's last value of every key, kept current.
+--
+-- A table reads each partition from a position on and applies record by record. It starts over, by mark and sweep, when going on could
+-- miss a deletion: when the position is not past the purge floor (a tombstone that it never saw is gone), or when the log start has moved
+-- (retention may have taken the last record of a key). Starting over reads the last record of each key, applies what is new and drops
+-- the keys that are no longer there.
+--
+-- Invariant: at any moment, also when `decode` or `on_change` raises or calls the table again, `values`, `live` and `positions` agree. A
+-- position moves past a record after the record's value was set and before `on_change` hears of it; while a table starts over, the
+-- position stays, so that a run that was cut short is done again.
+local core = require "sediment.core"
+
+local Table = {}
+Table.__index = Table
+Table.__name = "sediment.table"
+
+local TRIES = 5                           -- how often a partition is looked at again when retention overtakes the reading
+
+-- ---------------------------------------------------------------------------------------------------------------------------- applying
+
+-- Sets the value of a key and tells on_change. `position` is the partition's position from then on; nil while starting over.
+local function apply(self, p, key, value, position)
+  if value ~= nil and self.decode then value = self.decode(value, key) end
+  local values, on_change = self.values, self.on_change
+  local old = values[key]
+  values[key] = value
+  if self.homes then self.homes[key] = value ~= nil and p or nil end
+  if old == nil and value ~= nil then self.live = self.live + 1
+  elseif old ~= nil and value == nil then self.live = self.live - 1 end
+  if position then self.positions[p] = position end
+  self.changes = self.changes + 1
+  if on_change and value ~= old then on_change(key, value, old) end
+end
+
+-- From the second partition on it must be known which partition a key is from, or a sweep could not tell whose it is.
+local function expect_partitions(self, n)
+  if n < 2 or self.homes then return end
+  self.homes = {}
+  for key in pairs(self.values) do self.homes[key] = 0 end
+end
+
+-- ------------------------------------------------------------------------------------------------------------------------- reading on
+
+local function follow(self, p)
+  local reader, message, code = core.reader(self.topic, p, self.positions[p], false)
+  if not reader then return nil, message, code end
+  local next_record, positions = reader.next, self.positions
+  while true do
+    local offset, key, value = next_record(reader)
+    if offset == nil then
+      if key ~= nil then return nil, key, value end
+      break
+    end
+    -- A callback may have updated the table itself: what it has applied is not applied again.
+    if key ~= nil and offset >= positions[p] then apply(self, p, key, value, offset + 1) end
+  end
+  positions[p] = math.max(positions[p], reader:position())
+  reader:close()
+  return true
+end
+
+-- ----------------------------------------------------------------------------------------------------------------------- starting over
+
+local function sweep(self, p, seen, turn)
+  local gone = {}
+  for key in pairs(self.values) do
+    if not seen[key] and (not self.homes or self.homes[key] == p) then gone[#gone + 1] = key end
+  end
+  for _, key in ipairs(gone) do
+    apply(self, p, key, nil)
+    if self.turn ~= turn then return false end
+  end
+  return true
+end
+
+-- Applies the last record of each key from the position on and notes in `seen` which keys have a value. false: a callback updated the
+-- table, and what was noted is no longer true.
+local function mark(self, p, reader, seen, turn)
+  local next_record, position = reader.next, self.positions[p] or 0
+  while true do
+    local offset, key, value = next_record(reader)
+    if offset == nil then
+      if key ~= nil then return nil, key, value end
+      return true
+    end
+    if seen and value ~= nil then seen[key] = true end
+    if offset >= position then
+      apply(self, p, key, value)
+      if self.turn ~= turn then return false end
+    end
+  end
+end
+
+local function start_over(self, p, start, log_end)
+  local reader, message, code = core.reader(self.topic, p, start, true)
+  if not reader then return nil, message, code end
+  if (self.positions[p] or 0) > log_end then self.positions[p] = 0 end
+  local fresh, turn = next(self.values) == nil, self.turn
+  local done
+  if fresh and not (self.decode or self.on_change or self.homes) then
+    done, message, code = core.load(reader, self.values)
+    if done then self.live, self.changes = done, self.changes + done
+    else self.values = {} end
+  else
+    local seen = not fresh and {} or nil
+    done, message, code = mark(self, p, reader, seen, turn)
+    if done and seen then done = sweep(self, p, seen, turn) end
+  end
+  if done then self.positions[p], self.starts[p] = reader:position(), start end
+  reader:close()
+  if done == nil then return nil, message, code end
+  return true
+end
+
+-- ----------------------------------------------------------------------------------------------------------------------------- updating
+
+local function update_partition(self, p)
+  local message, code
+  for _ = 1, TRIES do
+    local start, log_end, floor = core.bounds(self.topic, p)
+    if not start then return nil, log_end, floor end
+    local position, done = self.positions[p]
+    if not position or start ~= self.starts[p] or position <= floor or position > log_end then
+      done, message, code = start_over(self, p, start, log_end)
+    elseif position == log_end then
+      return true
+    else
+      done, message, code = follow(self, p)
+    end
+    if done or code ~= "offset_out_of_range" then return done, message, code end
+  end
+  return nil, message, code
+end
+
+local function update(self)
+  local n, message, code = core.partitions(self.topic)
+  if not n then return nil, message, code end
+  local before, turn = self.changes, self.turn + 1
+  self.turn = turn
+  expect_partitions(self, n)
+  for p = 0, n - 1 do
+    local done
+    done, message, code = update_partition(self, p)
+    if not done then return nil, message, code end
+    if self.closed then break end
+  end
+  return self.changes - before
+end
+
+local function check_open(self)
+  if self.closed then error("use after close: the table is closed", 3) end
+  if core.closed(self.store) then error("use after close: the store is closed", 3) end
+end
+
+--- Reads what has come since. Durable or not, what other processes have appended counts. Does the reading on the calling thread, in a Lua
+--- loop: `decode` and `on_change` may yield, and what they raise goes through to the caller and leaves the table in order.
+---@return integer? changes number of records applied and keys dropped
+---@return string? message
+---@return string? code `corrupt`, `io`, `unsupported`, `unknown_topic`, `forked`
+function Table:update()
+  check_open(self)
+  return update(self)
+end
+
+--- The value of a key, nil when it has none. Touches no file.
+---@param key string
+---@return any value
+function Table:get(key)
+  if self.closed then error("use after close: the table is closed", 2) end
+  return self.values[key]
+end
+
+--- Iterates over the live keys and their values, in no order. Update the table after the loop, not inside it.
+function Table:pairs()
+  if self.closed then error("use after close: the table is closed", 2) end
+  return pairs(self.values)
+end
+
+--- How many keys have a value. Kept at hand, not counted.
+---@return integer
+function Table:count()
+  if self.closed then error("use after close: the table is closed", 2) end
+  return self.live
+end
+
+--- The position: the offset of the next record that `update` will look at.
+---@param p? integer partition, default 0
+---@return integer? offset
+---@return string? message
+---@return string? code `unknown_partition`
+function Table:offset(p)
+  if self.closed then error("use after close: the table is closed", 2) end
+  local position = self.positions[p or 0]
+  if position then return position end
+  return nil, "there is no partition " .. tostring(p) .. " in the table", "unknown_partition"
+end
+
+--- Lets go of the values. May be called again.
+---@return true
+function Table:close()
+  self.closed = true
+  self.values, self.homes, self.live = {}, nil, 0
+  return true
+end
+
+Table.__close = Table.close
+
+function Table:__tostring()
+  return "sediment.table (" .. (self.closed and "closed" or self.name) .. ")"
+end
+
+-- ------------------------------------------------------------------------------------------------------------------------------ opening
+
+local OPTIONS = { decode = true, on_change = true }
+
+local function check_options(options)
+  if options == nil then return {} end
+  if type(options) ~= "table" then error("bad argument #2 to 'table' (table of options expected, got " .. type(options) .. ")", 3) end
+  for name, value in pairs(options) do
+    if not OPTIONS[name] then error("bad argument #2 to 'table' (unknown option '" .. tostring(name) .. "')", 3) end
+    if type(value) ~= "function" then
+      error("bad argument #2 to 'table' (" .. name .. ": function expected, got " .. type(value) .. ")", 3)
+    end
+  end
+  return options
+end
+
+-- store:table(topic_name [, options]); described in sediment/types.lua.
+local function open(store, name, options)
+  if core.closed(store) then error("use after close: the store is closed", 2) end
+  if type(name) ~= "string" then error("bad argument #1 to 'table' (name: string expected, got " .. type(name) .. ")", 2) end
+  options = check_options(options)
+  local topic, message, code = store:topic(name)
+  if not topic then return nil, message, code end
+  local self = setmetatable({
+    store = store, topic = topic, name = name, decode = options.decode, on_change = options.on_change,
+    values = {}, live = 0,                -- key -> value; how many there are
+    homes = nil,                          -- key -> its partition, in topics of several
+    positions = {}, starts = {},          -- partition -> next offset to read; log start that the values go by
+    changes = 0, turn = 0,                -- records applied so far; updates begun so far
+  }, Table)
+  local done
+  done, message, code = update(self)
+  if not done then return nil, message, code end
+  return self
+end
+
+return { open = open }

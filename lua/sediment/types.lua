@@ -1,0 +1,325 @@
+---@meta
+-- Annotations (LuaCATS) and reference of what the C module offers. Nothing requires this file.
+--
+-- Common to all methods
+--   * A runtime failure is returned as nil, message, code. `code` is one of sediment.code and part of the contract; the text is not.
+--   * Misuse is raised: a wrong type, an unknown option or config, use after close.
+--   * Offsets, times and partition numbers are whole numbers within 2^53 on both Luas. Times are milliseconds since the epoch.
+--   * A partition argument left out is 0.
+--   * No method yields or calls back, except into the `clock` function of the store. In nginx every method works in every phase.
+--     append, append_batch, records and the look-ups take microseconds plus at most one write; compact, retain, maintain, flush and appends
+--     with sync=true wait for the disk and belong in a timer, a thread, or another process.
+--   * Objects belong to the Lua state that made them. Several states and processes may have the same store open.
+--   * After a fork, objects from before answer `forked` in the child.
+-- luacheck: ignore 212
+
+---@alias sediment.code
+---| "offset_out_of_range" # outside [log start, log end]; both are in the message
+---| "corrupt" # a file is damaged; which and where is in the message
+---| "disk_full"
+---| "io" # the operating system failed; its text is in the message
+---| "closed"
+---| "readonly" # the store, or the file system
+---| "too_large" # over max.message.bytes or segment.bytes
+---| "invalid_record" # no key under compact; an empty batch; a batch whose keys belong to several partitions
+---| "invalid_timestamp" # negative, or too far from the clock
+---| "unknown_topic"
+---| "unknown_partition"
+---| "not_found" # the path is missing
+---| "exists"
+---| "locked" # the file system lacks the locks
+---| "forked"
+---| "resync"
+---| "policy" # the topic's cleanup.policy does not allow it; fewer partitions than there are
+---| "busy"
+---| "unsupported" # a codec that is not built in
+
+---A setting's value: a number, true or false, a word, or a number with a unit: "7d", "1.5h", "30s", "512MiB", "64KB".
+---@alias sediment.value string|number|boolean
+
+---@class sediment.open_options
+---@field readonly? boolean never write; default false
+---@field create? boolean make the directory when it is missing; default true
+---@field background? boolean retention, cleaning and flushing on a thread of one of the store's processes; default true
+---@field defaults? table<string, sediment.value> topic configs for topics that do not set them
+---@field options? table<string, sediment.value> store options under Kafka's broker names, such as ["log.cleaner.dedupe.buffer.size"]
+---@field clock? fun(): integer the time in milliseconds, instead of the machine's
+
+-- ---- stores ----
+
+---@class sediment.store
+local store = {}
+
+---Opens a topic. With `config` ({} will do) it is created when missing, with `partitions` partitions (default 1), and the configs are
+---applied to one that exists. The configs are kept in the store.
+---@param name string 1 to 249 of a-z A-Z 0-9 . _ -
+---@param config? table<string, sediment.value> topic configs by Kafka's names, with dots or underscores
+---@return sediment.topic? topic
+---@return string? message
+---@return sediment.code? code `unknown_topic`, `policy`, `exists`, `readonly`, `io`, `disk_full`, `corrupt`
+function store:topic(name, config) end
+
+---@return string[]? names sorted
+---@return string? message
+---@return sediment.code? code
+function store:topics() end
+
+---The topic is gone from view at once and in every process; its bytes after file.delete.delay.ms.
+---@param name string
+---@param options? { if_exists?: boolean }
+---@return true? done
+---@return string? message
+---@return sediment.code? code `unknown_topic`, `readonly`, `io`
+function store:delete_topic(name, options) end
+
+---@class sediment.maintain_report
+---@field rolled integer segments rolled by age
+---@field sealed integer stages written to their segments
+---@field segments integer segments that retention took
+---@field bytes integer their bytes
+---@field cleaned integer partitions cleaned
+---@field tombstones_removed integer
+---@field corrupt integer batches with a bad checksum that cleaning met: their partition is left as it was
+---@field files_deleted integer files whose deletion delay was over
+---@field flushed integer partitions made durable
+---@field failed integer partitions on which something failed
+---@field reason? string what failed last
+
+---Does at once what is due at `now`, whatever the check intervals: roll, retention, cleaning, delayed deletion, flush.
+---@param options? { now?: integer }
+---@return sediment.maintain_report? report
+---@return string? message
+---@return sediment.code? code
+function store:maintain(options) end
+
+---@return { topics: table<string, sediment.topic_stats> }? stats
+---@return string? message
+---@return sediment.code? code
+function store:stats() end
+
+---Opens a state table over a topic: the last value of every key. When it returns, the topic has been read up to its end.
+---@param topic_name string
+---@param options? { decode?: (fun(value: string, key: string): any), on_change?: fun(key: string, new: any, old: any) }
+---decode: makes the value that the table keeps. on_change: hears of each live key at opening, and then of every change; `new` is nil
+---when the key is gone.
+---@return sediment.table? table
+---@return string? message
+---@return sediment.code? code `unknown_topic`, `corrupt`, `io`, `unsupported`
+function store:table(topic_name, options) end
+
+---Seals and checkpoints; what was appended is in its file on return, though not synced. Topics, iterators and tables of the store raise
+---"use after close" from then on. May be called again.
+---@return true? done the store is closed in any case
+---@return string? message
+---@return sediment.code? code `io`, `disk_full`
+function store:close() end
+
+-- ---- topics ----
+
+---@class sediment.topic
+local topic = {}
+
+---@class sediment.append_options
+---@field timestamp? integer default: the store's clock; -1: none
+---@field headers? { [1]: string, [2]: string? }[] pairs of name and value
+---@field partition? integer default: by the key's murmur2 as Kafka does; in turn for records without key
+---@field sync? boolean survive the loss of power on return
+
+---Appends a record. On return every process can read it and it survives the death of any process; with sync=true, or after
+---flush, the loss of power, too.
+---@param key string|number|nil nil is refused (`invalid_record`) under compact
+---@param value string|number|nil nil is a tombstone
+---@param options? sediment.append_options
+---@return integer? offset
+---@return integer|string partition or the message
+---@return sediment.code? code `too_large`, `invalid_record`, `invalid_timestamp`, `unknown_partition`, `unknown_topic`, `readonly`,
+---`disk_full`, `io`, `forked`: nothing was appended
+function topic:append(key, value, options) end
+
+---@class sediment.record
+---@field key? string|number
+---@field value? string|number
+---@field timestamp? integer
+---@field headers? { [1]: string, [2]: string? }[]
+
+---Appends records as a batch of their own: all or nothing, one partition.
+---@param records sediment.record[]
+---@param options? { partition?: integer, sync?: boolean, compression?: "none"|"gzip"|"snappy"|"lz4"|"zstd" } without partition, all keys
+---must belong to the same one
+---@return integer? first_offset
+---@return integer|string last_offset or the message
+---@return sediment.code? code as append's, and `unsupported`
+function topic:append_batch(records, options) end
+
+---@class sediment.records_options
+---@field partition? integer default 0
+---@field from? "earliest"|"latest"|integer|{ time: integer } default "earliest"; {time=ms}: the first record at or after it, else the end
+---@field to? integer exclusive; default: the log end at this call
+---@field isolation? "committed"|"uncommitted" default "committed": nothing of an aborted transaction, nothing past the last stable offset
+
+---    for offset, key, value, timestamp, headers in topic:records() do ... end
+---Goes on through segments that retention deletes meanwhile. Any failure, also of this call, is raised as an error object with the fields
+---`message` and `code`, whose tostring is the message.
+---@param options? sediment.records_options
+---@return fun(): integer?, string?, string?, integer?, table? iterator
+function topic:records(options) end
+
+---The log start offset.
+---@param p? integer
+---@return integer? offset
+---@return string? message
+---@return sediment.code? code `unknown_partition`, `unknown_topic`, `io`, `corrupt`
+function topic:earliest(p) end
+
+---The log end offset: the next one to be written.
+---@param p? integer
+---@return integer? offset
+---@return string? message
+---@return sediment.code? code `unknown_partition`, `unknown_topic`, `io`, `corrupt`
+function topic:latest(p) end
+
+---Offset of the first record with this timestamp or a later one; nil alone when there is none.
+---@param ms integer
+---@param p? integer
+---@return integer? offset
+---@return string? message
+---@return sediment.code? code `unknown_partition`, `unknown_topic`, `io`, `corrupt`
+function topic:offset_for_time(ms, p) end
+
+---Moves the log start forward; durable on return.
+---@param before_offset integer
+---@param p? integer
+---@return integer? log_start_offset
+---@return string? message
+---@return sediment.code? code `policy` under compact without delete, `offset_out_of_range`, `readonly`, `io`
+function topic:delete_records(before_offset, p) end
+
+---Closes the active segment and begins another.
+---@param p? integer
+---@return integer? base_offset
+---@return string? message
+---@return sediment.code? code `readonly`, `io`, `disk_full`
+function topic:roll(p) end
+
+---Makes everything appended so far survive the loss of power. Waits for the disk.
+---@param p? integer
+---@return integer? durable_offset
+---@return string? message
+---@return sediment.code? code `io`, `disk_full`, `readonly`
+function topic:flush(p) end
+
+---Deletes what retention.ms and retention.bytes no longer keep, in all partitions.
+---@param options? { now?: integer }
+---@return { segments: integer, bytes: integer }? report what went
+---@return string? message
+---@return sediment.code? code `readonly`, `io`
+function topic:retain(options) end
+
+---@class sediment.compact_report
+---@field partitions integer cleaned; 0: there was nothing to do
+---@field records_read integer
+---@field records_written integer
+---@field bytes_read integer
+---@field bytes_written integer
+---@field tombstones_removed integer
+---@field keyless_dropped integer records without key, which compaction drops as Kafka does
+---@field corrupt integer batches with a bad checksum: their partition is left as it was
+---@field seconds number
+
+---Cleans the partitions whose dirty ratio is above min.cleanable.dirty.ratio; with force=true all. The active segment is never cleaned (roll
+---first to reach it) and min.compaction.lag.ms always holds.
+---@param options? { force?: boolean, now?: integer }
+---@return sediment.compact_report? report
+---@return string? message
+---@return sediment.code? code `policy` when cleanup.policy lacks compact; `readonly`, `io`, `disk_full`
+function topic:compact(options) end
+
+---@class sediment.segment
+---@field base_offset integer
+---@field size integer bytes of its .log
+---@field records integer
+---@field max_timestamp integer -1: none has a timestamp
+---@field state "clean"|"dirty"|"active"
+---@field path string
+
+---@param p? integer
+---@return sediment.segment[]? segments
+---@return string? message
+---@return sediment.code? code `unknown_partition`, `unknown_topic`, `io`, `corrupt`
+function topic:segments(p) end
+
+---Effective values by dotted name. 2^63-1, "for ever", reads as math.maxinteger on Lua 5.4 and as the nearest double on LuaJIT.
+---@return table<string, sediment.value>? config
+---@return string? message
+---@return sediment.code? code `unknown_topic`
+function topic:config() end
+
+---@return table<string, { value: sediment.value, source: "topic"|"store"|"default" }>? configs
+---@return string? message
+---@return sediment.code? code `unknown_topic`
+function topic:describe() end
+
+---Sets configs; those in the second list go back to the store's default. More `partitions` may be given, never fewer.
+---@param config table<string, sediment.value>
+---@param names? string[]
+---@return true? done
+---@return string? message
+---@return sediment.code? code `policy`, `unknown_topic`, `readonly`, `io`
+function topic:alter(config, names) end
+
+---@class sediment.partition_stats
+---@field log_start_offset integer
+---@field log_end_offset integer
+---@field durable_offset integer
+---@field size integer bytes
+---@field segments integer
+---@field clean_offset integer where the next cleaning begins
+---@field dirty_ratio number
+---@field purge_floor integer highest offset of any tombstone that was removed; -1: none was
+---@field truncated_bytes integer cut from the tail at the last opening
+---@field corrupt_batches integer met so far
+---@field keyless_dropped integer by cleaning, since the opening
+
+---@class sediment.topic_stats
+---@field partitions table<integer, sediment.partition_stats> from 0
+
+---@return sediment.topic_stats? stats
+---@return string? message
+---@return sediment.code? code `unknown_topic`, `io`
+function topic:stats() end
+
+-- ---- bare partitions ----
+
+---A Kafka partition directory opened read only. Its methods mean what a topic's do; a partition argument may say 0.
+---@class sediment.partition
+local partition = {}
+
+---@param options? sediment.records_options
+function partition:records(options) end
+
+---@return integer? offset
+function partition:earliest() end
+
+---@return integer? offset
+function partition:latest() end
+
+---@param ms integer
+---@return integer? offset
+function partition:offset_for_time(ms) end
+
+---@return sediment.segment[]? segments
+function partition:segments() end
+
+---@return sediment.topic_stats? stats with the one partition as number 0
+function partition:stats() end
+
+---@return true
+function partition:close() end
+
+-- ---- errors of iterators ----
+
+---@class sediment.error
+---@field message string
+---@field code sediment.code
+
+return { store, topic, partition }
