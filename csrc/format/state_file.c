@@ -1,0 +1,42 @@
+#include "format/state_file.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/xxh.h"
+
+enum { MAGIC_SIZE = 8, VERSION = 1, BODY = 56, CHECKSUM = 56, USED = 64 };
+static const char MAGIC[MAGIC_SIZE] = "SDMSTATE";
+
+void sdm_state_encode(const sdm_state_file *s, uint8_t slot[SDM_STATE_SLOT]) {
+  memset(slot, 0, SDM_STATE_SLOT);
+  memcpy(slot, MAGIC, MAGIC_SIZE);
+  sdm_put32(slot + 8, VERSION);
+  sdm_put32(slot + 12, s->clean ? 1 : 0);
+  sdm_put64(slot + 16, s->sequence);
+  sdm_put64(slot + 24, (uint64_t)s->reserved_end);
+  sdm_put64(slot + 32, (uint64_t)s->purge_floor);
+  sdm_put64(slot + 40, (uint64_t)s->end);
+  sdm_put64(slot + 48, (uint64_t)s->position);
+  sdm_put64(slot + CHECKSUM, sdm_hash64(slot, BODY));
+}
+
+static bool decode_slot(const uint8_t *p, sdm_state_file *out) {
+  if (memcmp(p, MAGIC, MAGIC_SIZE) != 0 || sdm_get32(p + 8) != VERSION || sdm_get64(p + CHECKSUM) != sdm_hash64(p, BODY)) return false;
+  out->clean = sdm_get32(p + 12) == 1;
+  out->sequence = sdm_get64(p + 16);
+  out->reserved_end = (int64_t)sdm_get64(p + 24);
+  out->purge_floor = (int64_t)sdm_get64(p + 32);
+  out->end = (int64_t)sdm_get64(p + 40);
+  out->position = (int64_t)sdm_get64(p + 48);
+  return true;
+}
+
+bool sdm_state_decode(const uint8_t *bytes, size_t size, sdm_state_file *out) {
+  sdm_state_file s;
+  *out = (sdm_state_file){.purge_floor = -1, .end = -1, .position = -1};
+  for (size_t at = 0; at + USED <= size && at < SDM_STATE_BYTES; at += SDM_STATE_SLOT) {
+    if (decode_slot(bytes + at, &s) && s.sequence > out->sequence) *out = s;
+  }
+  return size == 0 || out->sequence > 0;
+}

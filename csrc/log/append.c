@@ -1,0 +1,250 @@
+/* Appending: checks, the way through the stage, the way as a batch of its own, and sealing.
+**
+** Encoding and checksums of a batch happen before control->lock is taken; under it only what depends on the end of the log is filled in.
+** Order of writes: the batch's bytes, then index entries, then the control page. Nothing before the last step can be seen by anyone, and the
+** bytes past the published end are nobody's.
+*/
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "log/log.h"
+#include "log/stage.h"
+
+/* ---- checks, in Kafka's order: size of the batch, then timestamps before keys, then the size of a segment ---- */
+
+static int check_timestamp(const sdm_log_config *cfg, const sdm_record *r, size_t i, int64_t now) {
+  int64_t t = r->timestamp;
+  if (t < SDM_NO_TIMESTAMP) {
+    return sdm_fail(SDM_INVALID_TIMESTAMP, "record %zu: timestamp %lld is negative; leave it out for the clock's, or give -1 for none", i + 1, (long long)t);
+  }
+  if (t == SDM_NO_TIMESTAMP || cfg->log_append_time) return 0;
+  if (sdm_sub_sat(now, t) > cfg->timestamp_before_max_ms || sdm_sub_sat(t, now) > cfg->timestamp_after_max_ms) {
+    return sdm_fail(SDM_INVALID_TIMESTAMP,
+                    "record %zu: timestamp %lld is too far from the clock (%lld); message.timestamp.before.max.ms is %lld and message.timestamp.after.max.ms %lld",
+                    i + 1, (long long)t, (long long)now, (long long)cfg->timestamp_before_max_ms, (long long)cfg->timestamp_after_max_ms);
+  }
+  return 0;
+}
+
+static int check_records(const sdm_log_config *cfg, const sdm_record *records, size_t count, int64_t now) {
+  bool keyed = cfg->cleanup_policy & SDM_POLICY_COMPACT;
+  size_t keyless = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (keyed && records[i].key_size < 0) {
+      if (!keyless) keyless = i + 1;
+      if (records[i].timestamp >= SDM_NO_TIMESTAMP) continue;      /* Kafka does not look at a keyless record's timestamp */
+    }
+    int rc = check_timestamp(cfg, &records[i], i, now);
+    if (rc < 0) return rc;
+  }
+  if (!keyless) return 0;
+  return sdm_fail(SDM_INVALID_RECORD, "record %zu has no key; a topic with cleanup.policy=compact keeps the last record of each key, so each needs one", keyless);
+}
+
+static int check_batch_size(const sdm_log_config *cfg, int64_t size) {
+  if (size <= cfg->max_message_bytes) return 0;
+  return sdm_fail(SDM_TOO_LARGE, "the batch would have %lld bytes, more than max.message.bytes (%lld)", (long long)size, (long long)cfg->max_message_bytes);
+}
+
+static int check_segment_size(const sdm_log_config *cfg, int64_t size) {
+  if (size <= cfg->segment_bytes) return 0;
+  return sdm_fail(SDM_TOO_LARGE, "the batch would have %lld bytes, more than segment.bytes (%lld)", (long long)size, (long long)cfg->segment_bytes);
+}
+
+/* ---- rolling rules, reference section 5 ---- */
+
+static bool index_full(const sdm_end *e, const sdm_log_config *cfg) {
+  return e->index_entries >= cfg->segment_index_bytes / SDM_INDEX_ENTRY || e->timeindex_entries >= cfg->segment_index_bytes / SDM_TIMEINDEX_ENTRY - 1;
+}
+
+bool sdm_log_should_roll(const sdm_end *e, const sdm_log_config *cfg, int64_t bytes, int64_t max_timestamp, int64_t last_offset, int64_t now) {
+  int64_t size = e->position + sdm_stage_size(e);
+  if (size > cfg->segment_bytes - bytes || last_offset - e->active_base > INT32_MAX) return true;
+  if (size == 0) return false;
+  int64_t waited = e->first_timestamp >= 0 ? sdm_sub_sat(max_timestamp, e->first_timestamp) : sdm_sub_sat(now, e->created_ms);
+  return waited > sdm_sub_sat(sdm_log_config_segment_ms(cfg), e->jitter_ms) || index_full(e, cfg);
+}
+
+/* ---- writing a batch at the sealed end ---- */
+
+/* The index lags behind rather than that an append fails for it: entries are hints and are made anew when they lack. */
+static void add_index_entries(sdm_segment *s, sdm_end *next, const sdm_batch *b, int64_t position) {
+  sdm_file *index, *timeindex;
+  uint8_t bytes[SDM_TIMEINDEX_ENTRY];
+  sdm_index_entry e = {sdm_batch_last_offset(b), position};
+  next->bytes_since_index = 0;
+  if (sdm_segment_file(s, SDM_FILE_INDEX, &index) < 0 || sdm_segment_file(s, SDM_FILE_TIMEINDEX, &timeindex) < 0) return;
+  sdm_index_encode(bytes, &e, s->base_offset);
+  if (s->fs->write(index, bytes, SDM_INDEX_ENTRY, next->index_entries * SDM_INDEX_ENTRY) < 0) return;
+  next->index_entries++;
+  if (next->max_timestamp <= next->indexed_timestamp) return;
+  sdm_timeindex_entry t = {next->max_timestamp, next->max_timestamp_offset};
+  sdm_timeindex_encode(bytes, &t, s->base_offset);
+  if (s->fs->write(timeindex, bytes, SDM_TIMEINDEX_ENTRY, next->timeindex_entries * SDM_TIMEINDEX_ENTRY) < 0) return;
+  next->timeindex_entries++;
+  next->indexed_timestamp = next->max_timestamp;
+}
+
+static void account(sdm_end *next, const sdm_batch *b, int64_t tombstone, int64_t now) {
+  if (b->max_timestamp > next->max_timestamp) {
+    next->max_timestamp = b->max_timestamp;
+    next->max_timestamp_offset = sdm_batch_last_offset(b);
+  }
+  if (next->position == 0 && next->first_append_ms < 0) next->first_timestamp = b->max_timestamp;
+  if (next->first_append_ms < 0) next->first_append_ms = now;
+  if (next->records >= 0) next->records += b->count;
+  if (tombstone > next->last_tombstone && next->last_tombstone != SDM_UNKNOWN) next->last_tombstone = tombstone;
+  next->sealed_end = sdm_batch_last_offset(b) + 1;
+  next->modified_ms = now;
+}
+
+int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, const uint8_t *batch, const sdm_batch *b, int64_t tombstone, int64_t now) {
+  sdm_end next;
+  sdm_file *f;
+  int rc = sdm_log_sync_locked(l);
+  if (rc == 0) rc = sdm_segment_file(l->active, SDM_FILE_LOG, &f);
+  if (rc < 0) return rc;
+  sdm_control_prepare(l->control, &next);
+  int64_t position = next.position;
+  if ((rc = l->fs->write(f, batch, (size_t)b->size, position)) < 0) return rc;
+  account(&next, b, tombstone, now);
+  if (next.max_timestamp < 0 && l->fs->set_modified(f, now) < 0) return SDM_IO;   /* the file's time is the segment's age then */
+  next.position += b->size;
+  if (next.bytes_since_index > cfg->index_interval_bytes) add_index_entries(l->active, &next, b, position);
+  next.bytes_since_index += b->size;
+  sdm_control_publish(l->control, &next);
+  return 0;
+}
+
+int sdm_log_seal_locked(sdm_log *l, const sdm_log_config *cfg) {
+  sdm_control *c = l->control;
+  sdm_end *e = sdm_control_end(c);
+  sdm_batch b;
+  if (sdm_stage_size(e) == 0) return 0;
+  sdm_stage_header(e, &b);
+  sdm_batch_seal(sdm_control_stage(c), &b);
+  return sdm_log_write_locked(l, cfg, sdm_control_stage(c), &b, e->staged_tombstone, e->modified_ms);
+}
+
+/* ---- the two ways ---- */
+
+static void note_append(sdm_control *c, int64_t now) {
+  int64_t never = -1;
+  atomic_compare_exchange_strong_explicit(&c->dirty_since_ms, &never, now, memory_order_relaxed, memory_order_relaxed);
+  if (atomic_load_explicit(&c->waiters, memory_order_seq_cst) != 0) sdm_log_touch_news(c);
+}
+
+void sdm_log_touch_news(sdm_control *c) {
+  atomic_fetch_add_explicit(&c->news, 1, memory_order_seq_cst);
+  sdm_futex_wake_all((uint32_t *)&c->news);
+}
+
+static int64_t stage_capacity(const sdm_log *l, const sdm_log_config *cfg) {
+  int64_t capacity = l->env->batch_size < SDM_STAGE_BYTES ? l->env->batch_size : SDM_STAGE_BYTES;
+  if (capacity > cfg->max_message_bytes) capacity = cfg->max_message_bytes;
+  return capacity < cfg->segment_bytes ? capacity : cfg->segment_bytes;
+}
+
+/* Makes room in the stage and in the segment; then the record goes in. `alone`: size of a batch of this record only. */
+static int stage_locked(sdm_log *l, const sdm_log_config *cfg, const sdm_record *r, int64_t alone, int64_t now, int64_t *offset) {
+  sdm_control *c = l->control;
+  sdm_end *e = sdm_control_end(c);
+  int64_t when = cfg->log_append_time ? now : r->timestamp, size = alone;
+  bool joins = sdm_stage_size(e) > 0 && sdm_stage_fits(e, r, cfg->log_append_time, stage_capacity(l, cfg), now, l->env->linger_ms);
+  int rc = 0;
+  if (joins) size = (int64_t)sdm_record_size(r, e->sealed_end, e->staged_timestamp);
+  else rc = sdm_log_seal_locked(l, cfg);
+  int64_t end = atomic_load_explicit(&c->log_end, memory_order_relaxed);
+  if (rc == 0 && sdm_log_should_roll(sdm_control_end(c), cfg, size, when, end, now)) rc = sdm_log_roll_locked(l, cfg, end, now);
+  if (rc == 0 && end >= atomic_load_explicit(&c->reserved_end, memory_order_relaxed)) rc = sdm_log_reserve_locked(l, end + 1);
+  if (rc < 0) return rc;
+  e = sdm_control_end(c);
+  if (e->first_append_ms < 0) {
+    e->first_append_ms = now;
+    e->first_timestamp = when;
+  }
+  e->modified_ms = now;
+  *offset = sdm_stage_add(c, r, cfg->log_append_time, now);
+  return 0;
+}
+
+static int batch_locked(sdm_log *l, const sdm_log_config *cfg, uint8_t *bytes, sdm_batch *b, int64_t tombstone, int64_t now) {
+  int rc = sdm_log_seal_locked(l, cfg);
+  if (rc < 0) return rc;
+  int64_t end = atomic_load_explicit(&l->control->log_end, memory_order_relaxed), last = end + b->last_offset_delta;
+  if (sdm_log_should_roll(sdm_control_end(l->control), cfg, b->size, b->max_timestamp, last, now)) rc = sdm_log_roll_locked(l, cfg, end, now);
+  if (rc == 0 && last >= atomic_load_explicit(&l->control->reserved_end, memory_order_relaxed)) rc = sdm_log_reserve_locked(l, last + 1);
+  if (rc < 0) return rc;
+  b->base_offset = end;
+  sdm_batch_set_base_offset(bytes, end);
+  return sdm_log_write_locked(l, cfg, bytes, b, tombstone < 0 ? -1 : end + tombstone, now);
+}
+
+/* Encodes the records as one batch with base offset 0; *tombstone: delta of the last one, -1. */
+static int encode(const sdm_append *a, const sdm_log_config *cfg, int64_t now, sdm_batch *b, int64_t *tombstone) {
+  sdm_batch_writer w = {.batch = {
+    .attributes = cfg->log_append_time ? SDM_ATTR_APPEND_TIME : 0, .base_timestamp = a->records[0].timestamp,
+    .max_timestamp = cfg->log_append_time ? now : SDM_NO_TIMESTAMP, .producer_id = SDM_NO_PRODUCER, .producer_epoch = -1, .base_sequence = -1,
+  }};
+  sdm_buf_clear(a->scratch);
+  *tombstone = -1;
+  int rc = sdm_batch_begin(&w, a->scratch);
+  for (size_t i = 0; rc == 0 && i < a->count; i++) {
+    sdm_record r = a->records[i];
+    r.offset = (int64_t)i;
+    if (r.value_size < 0) *tombstone = (int64_t)i;
+    rc = sdm_batch_add(&w, &r);
+  }
+  if (rc == 0) rc = sdm_batch_end(&w);
+  *b = w.batch;
+  return rc;
+}
+
+static int append_batch(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, int64_t now, int64_t *first, int64_t *last) {
+  sdm_batch b;
+  int64_t tombstone;
+  if (a->count > INT32_MAX) return sdm_fail(SDM_TOO_LARGE, "a batch of %zu records; 2147483647 is the most", a->count);
+  int rc = encode(a, cfg, now, &b, &tombstone);
+  if (rc == 0) rc = check_batch_size(cfg, b.size);
+  if (rc == 0) rc = check_records(cfg, a->records, a->count, now);
+  if (rc == 0) rc = check_segment_size(cfg, b.size);
+  if (rc == 0) rc = sdm_log_lock(l);
+  if (rc < 0) return rc;
+  rc = batch_locked(l, cfg, a->scratch->data, &b, tombstone, now);
+  if (rc == 0) note_append(l->control, now);
+  sdm_log_unlock(l);
+  if (rc < 0) return rc;
+  *first = b.base_offset;
+  *last = sdm_batch_last_offset(&b);
+  return 0;
+}
+
+static int append_staged(sdm_log *l, const sdm_log_config *cfg, const sdm_record *r, int64_t alone, int64_t now, int64_t *offset) {
+  int rc = check_batch_size(cfg, alone);
+  if (rc == 0) rc = check_records(cfg, r, 1, now);
+  if (rc == 0) rc = check_segment_size(cfg, alone);
+  if (rc == 0) rc = sdm_log_lock(l);
+  if (rc < 0) return rc;
+  rc = stage_locked(l, cfg, r, alone, now, offset);
+  if (rc == 0) note_append(l->control, now);
+  sdm_log_unlock(l);
+  return rc;
+}
+
+static bool flush_due(const sdm_log *l, const sdm_log_config *cfg, unsigned flags) {
+  if (flags & SDM_SYNC) return true;
+  if (cfg->flush_messages == INT64_MAX) return false;
+  int64_t durable = atomic_load_explicit(&l->control->durable_end, memory_order_relaxed);
+  return atomic_load_explicit(&l->control->log_end, memory_order_relaxed) - durable >= cfg->flush_messages;
+}
+
+int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, int64_t now, int64_t *first, int64_t *last) {
+  int rc = sdm_log_check_writable(l);
+  if (rc < 0) return rc;
+  if (a->count == 0) return sdm_fail(SDM_INVALID_RECORD, "an empty batch; give at least one record");
+  if (a->codec != SDM_CODEC_NONE) return sdm_fail(SDM_UNSUPPORTED, "compression is not built in; leave compression out or set it to \"none\"");
+  int64_t alone = a->own_batch ? 0 : SDM_BATCH_HEADER + (int64_t)sdm_record_size(a->records, 0, a->records->timestamp);
+  if (a->own_batch || alone + SDM_VARLONG_MAX > stage_capacity(l, cfg)) rc = append_batch(l, cfg, a, now, first, last);
+  else if ((rc = append_staged(l, cfg, a->records, alone, now, first)) == 0) *last = *first;
+  if (rc == 0 && flush_due(l, cfg, a->flags)) rc = sdm_log_flush_to_disk(l, cfg, now, &(int64_t){0});
+  return rc;
+}

@@ -1,0 +1,98 @@
+/* Durability: everything up to the end of the log onto the disk, and the orderly close. */
+#include "base/mem.h"
+#include "log/log.h"
+#include "log/offsets.h"
+#include "log/state.h"
+
+/* What there is to sync, collected under the lock and synced without it. */
+typedef struct sync_job {
+  sdm_segment **segments;
+  size_t count;
+  int64_t target;                        /* offset that is durable afterwards */
+  bool directory;
+} sync_job;
+
+static int collect(sdm_log *l, const sdm_log_config *cfg, sync_job *job) {
+  int rc = sdm_log_lock(l);
+  if (rc < 0) return rc;
+  rc = sdm_log_seal_locked(l, cfg);
+  job->target = sdm_control_end(l->control)->sealed_end;
+  job->directory = sdm_control_end(l->control)->active_base >= atomic_load(&l->control->durable_end);
+  sdm_log_unlock(l);
+  return rc < 0 ? rc : sdm_log_segment_refs(l, INT64_MAX, &job->segments, &job->count);
+}
+
+static int sync_segment(sdm_segment *s, bool closed) {
+  int rc = 0;
+  for (int k = 0; rc == 0 && k < (closed ? SDM_FILE_KINDS : 1); k++) {
+    sdm_file *f;
+    rc = sdm_segment_file(s, (sdm_file_kind)k, &f);
+    if (rc == 0) rc = s->fs->sync(f);
+    if (rc == SDM_NOT_FOUND) rc = 0;       /* deleted or replaced meanwhile: whoever did it has made the new one durable */
+  }
+  return rc;
+}
+
+/* A failed fsync may have lost what it was to save, and the next one would not say so: the partition takes no more appends. */
+static int sync_all(sdm_log *l, const sync_job *job) {
+  int64_t durable = atomic_load(&l->control->durable_end);
+  int rc = 0;
+  for (size_t i = job->count; rc == 0 && i-- > 0;) {
+    bool last = i + 1 == job->count;
+    if (!last && job->segments[i + 1]->base_offset <= durable) break;
+    rc = sync_segment(job->segments[i], !last);
+  }
+  if (rc == 0 && job->directory) rc = l->fs->sync_dir(l->fs, l->dir);
+  if (rc == SDM_IO) atomic_store(&l->control->failed, SDM_IO);
+  return rc;
+}
+
+static void raise_durable(sdm_control *c, int64_t target) {
+  int64_t seen = atomic_load(&c->durable_end);
+  while (seen < target && !atomic_compare_exchange_weak(&c->durable_end, &seen, target)) {}
+  if (atomic_load(&c->log_end) <= target) atomic_store(&c->dirty_since_ms, -1);
+}
+
+int sdm_log_flush_to_disk(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *durable) {
+  sync_job job = {0};
+  (void)now;
+  int rc = sdm_log_check_writable(l);
+  if (rc < 0) return rc;
+  if (atomic_load(&l->control->durable_end) < atomic_load(&l->control->log_end)) {
+    rc = collect(l, cfg, &job);
+    if (rc == 0) rc = sync_all(l, &job);
+    if (rc == 0) raise_durable(l->control, job.target);
+    sdm_segments_unref(job.segments, job.count);
+  }
+  if (rc == 0) *durable = atomic_load(&l->control->durable_end);
+  return rc;
+}
+
+/* The active segment's file as Kafka leaves it on a clean shutdown: nothing past the end, its time that of the last append. */
+static int trim_active(sdm_log *l) {
+  const sdm_end *e = sdm_control_end(l->control);
+  sdm_file *f;
+  sdm_file_info info;
+  int rc = sdm_log_sync_locked(l);
+  if (rc == 0) rc = sdm_segment_file(l->active, SDM_FILE_LOG, &f);
+  if (rc == 0) rc = l->fs->info(f, &info);
+  if (rc == 0 && info.size != e->position) rc = l->fs->truncate(f, e->position);
+  if (rc == 0 && e->position > 0) rc = l->fs->set_modified(f, e->modified_ms);
+  return rc;
+}
+
+int sdm_log_close_clean(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
+  int64_t durable;
+  int rc = sdm_log_flush_to_disk(l, cfg, now, &durable);
+  if (rc < 0) return rc;
+  if ((rc = sdm_log_lock(l)) < 0) return rc;
+  sdm_control *c = l->control;
+  int64_t end = sdm_control_end(c)->sealed_end;
+  bool appended = c->state_sequence > 0 && c->clean_end != end;
+  rc = trim_active(l);
+  if (rc == 0) sdm_log_finish_indexes_locked(l);
+  if (rc == 0 && appended && sdm_end_offset(sdm_control_end(c)) == end) rc = sdm_log_state_write_locked(l, end, true);
+  if (rc == 0) atomic_store(&c->reserved_end, 0);          /* the next append marks the partition as in use again */
+  sdm_log_unlock(l);
+  return rc;
+}

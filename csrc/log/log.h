@@ -1,0 +1,130 @@
+/* A partition's log: its segments, its control page, and what the operations on it share. Private to the layers log, cleaner and store.
+**
+** Locks, in the order in which they may be taken: control->maintenance, control->lock, log->lock, segment->lock. control->lock (shared by
+** processes) guards the end of the log and every change of the segment set; log->lock guards this process's list of segments. Files are
+** renamed, created and cut only under control->lock; reading needs none but, for a moment, log->lock.
+*/
+#ifndef SDM_LOG_LOG_H
+#define SDM_LOG_LOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "log/control.h"
+#include "log/log_config.h"
+#include "log/segment.h"
+#include "sediment.h"
+
+/* What the logs of a store have in common. */
+typedef struct sdm_env {
+  sdm_fs *fs;
+  char *root;                              /* the store's folder */
+  bool writable;
+  uint8_t boot_id[SDM_BOOT_ID];
+  uint64_t incarnation;                    /* control pages of other incarnations are taken over and made anew */
+  sdm_shared_mutex *checkpoint_lock;       /* guards the checkpoint files of the root; NULL when not writable */
+  int64_t linger_ms, batch_size;
+} sdm_env;
+
+struct sdm_log {
+  atomic_int refs;
+  sdm_env *env;                            /* NULL: a bare directory */
+  sdm_fs *fs;
+  char *dir;
+  char topic[256];
+  int32_t partition;
+  bool writable;
+  uint32_t fork_count;
+  atomic_bool closed;                      /* the store was closed: readers stop */
+  sdm_file *control_file;
+  sdm_control *control;                    /* NULL: bare */
+
+  sdm_mutex lock;                          /* guards what follows */
+  sdm_segment **segments;                  /* ascending; the last is the active one */
+  size_t count, capacity;
+  uint64_t generation;                     /* control->generation that the list corresponds to */
+  sdm_segment *active;                     /* the active one, also under control->lock alone; a reference of its own */
+  sdm_log_config config;                   /* the topic's, as of the last use by this process */
+  int64_t bare_start;
+  sdm_end bare_end;                        /* without a control page: what the last look found */
+};
+
+/* ---- log.c: life, and the list of segments ---- */
+
+/* Opens partition `dir` of a store, recovering it if this incarnation has not yet. */
+int sdm_log_open(sdm_env *env, const char *topic, int32_t partition, const sdm_log_config *cfg, int64_t now, sdm_log **out);
+sdm_log *sdm_log_ref(sdm_log *l);
+void sdm_log_unref(sdm_log *l);
+
+/* The topic's configs, for operations that are given none. */
+void sdm_log_set_config(sdm_log *l, const sdm_log_config *cfg);
+void sdm_log_get_config(sdm_log *l, sdm_log_config *out);
+
+/* Before an operation: closed, forked, deleted, failed. */
+int sdm_log_check(const sdm_log *l);
+int sdm_log_check_writable(const sdm_log *l);
+
+int sdm_log_lock(sdm_log *l);              /* control->lock, with the state put right when its last owner died */
+void sdm_log_unlock(sdm_log *l);
+
+/* The list, brought up to date; holding control->lock. */
+int sdm_log_sync_locked(sdm_log *l);
+
+/* References on the segments with base < `below`, ascending, in a fresh array (sdm_segments_unref). Brings the list up to date. */
+int sdm_log_segment_refs(sdm_log *l, int64_t below, sdm_segment ***out, size_t *count);
+void sdm_segments_unref(sdm_segment **segments, size_t count);
+int sdm_log_list(sdm_log *l, sdm_segment ***out, size_t *count);       /* all of them, as the list stands */
+
+/* A reference on the segment that holds `offset` (greatest base <= offset), NULL when all lie above; *next_base: of the one after it,
+** INT64_MAX when it is the last. */
+int sdm_log_find(sdm_log *l, int64_t offset, sdm_segment **out, int64_t *next_base);
+
+/* Takes the segments with from <= base < to out of the list and puts `fresh` in (its reference is taken over; NULL: none), holding
+** control->lock; raises the generation, so that other processes look again. Fails only before it has changed anything. */
+int sdm_log_edit_segments(sdm_log *l, int64_t from, int64_t to, sdm_segment *fresh);
+
+/* Consistent end of the log; for bare directories a fresh look at the tail. *commit (may be NULL) is for sdm_control_read_stage. */
+int sdm_log_read_end(sdm_log *l, sdm_end *out, uint64_t *commit);
+int64_t sdm_log_start(sdm_log *l);
+
+/* Bytes of the segment that count now. */
+int sdm_log_segment_limit(sdm_log *l, sdm_segment *s, int64_t *limit);
+
+/* ---- append.c, roll.c, stage.c; holding control->lock ---- */
+int sdm_log_seal_locked(sdm_log *l, const sdm_log_config *cfg);                       /* the stage becomes a batch in the file */
+int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int64_t now);
+void sdm_log_finish_indexes_locked(sdm_log *l);                                       /* the closing time index entry; l->active is current */
+int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, const uint8_t *batch, const sdm_batch *b, int64_t tombstone, int64_t now);
+bool sdm_log_should_roll(const sdm_end *e, const sdm_log_config *cfg, int64_t bytes, int64_t max_timestamp, int64_t last_offset, int64_t now);
+void sdm_log_touch_news(sdm_control *c);                                              /* wakes those who wait for records */
+
+typedef struct sdm_append {
+  const sdm_record *records;
+  size_t count;
+  bool own_batch;                          /* append_batch: not through the stage */
+  sdm_codec codec;
+  unsigned flags;
+  sdm_buf *scratch;                        /* for encoding, reused */
+} sdm_append;
+
+int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, int64_t now, int64_t *first, int64_t *last);
+
+/* ---- flush.c ---- */
+int sdm_log_flush_to_disk(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *durable);
+
+/* Makes sure that offsets up to `end` are durably reserved and sediment.state says "in use"; holding control->lock. */
+int sdm_log_reserve_locked(sdm_log *l, int64_t end);
+int sdm_log_raise_floor(sdm_log *l, int64_t floor);                                   /* the purge floor, durable on return */
+int sdm_log_close_clean(sdm_log *l, const sdm_log_config *cfg, int64_t now);          /* seal, flush, mark as closed */
+
+/* ---- start.c ---- */
+int sdm_log_set_start(sdm_log *l, int64_t start);                                     /* raises the log start offset, durable on return */
+
+/* ---- segment_stats.c: what is known of a segment, looked up when needed ---- */
+int sdm_log_largest_timestamp(sdm_log *l, sdm_segment *s, int64_t *out);              /* max timestamp, else the file's time */
+int sdm_log_max_timestamp(sdm_log *l, sdm_segment *s, int64_t *out);                  /* -1: none */
+int sdm_log_first_timestamp(sdm_log *l, sdm_segment *s, int64_t *out);                /* of the first batch, -1 */
+int sdm_log_count_segment(sdm_log *l, sdm_segment *s, int64_t *records, int64_t *last_tombstone);
+
+#endif

@@ -1,0 +1,61 @@
+/* Where the log begins and ends, and which offset belongs to a time. */
+#include "log/log.h"
+#include "log/reader.h"
+
+int sdm_log_earliest(sdm_log *l, int64_t *offset) {
+  sdm_end e;
+  int rc = sdm_log_check(l);
+  if (rc == 0) rc = sdm_log_read_end(l, &e, NULL);
+  if (rc == 0) *offset = sdm_log_start(l);
+  return rc;
+}
+
+int sdm_log_latest(sdm_log *l, int64_t *offset) {
+  sdm_end e;
+  int rc = sdm_log_check(l);
+  if (rc < 0) return rc;
+  if (l->control) {
+    *offset = atomic_load_explicit(&l->control->log_end, memory_order_acquire);
+    return 0;
+  }
+  if ((rc = sdm_log_read_end(l, &e, NULL)) == 0) *offset = sdm_end_offset(&e);
+  return rc;
+}
+
+/* The first record in [from, to) with a timestamp of at least ms. */
+static int first_since(sdm_log *l, int64_t from, int64_t to, int64_t ms, int64_t *offset) {
+  sdm_reader *r;
+  sdm_record record;
+  int rc = sdm_reader_open(l, from, to, SDM_READ_UNCOMMITTED, &r);
+  if (rc < 0) return rc;
+  while ((rc = sdm_reader_next(r, &record)) == 1 && record.timestamp < ms) {}
+  if (rc == 1) *offset = record.offset;
+  sdm_reader_close(r);
+  return rc;
+}
+
+/* Looks into one segment if a record in it may be new enough. The time index says after which offset all newer ones lie. */
+static int look_into(sdm_log *l, sdm_segment *s, int64_t to, int64_t ms, int64_t *offset) {
+  int64_t newest, start = sdm_log_start(l);
+  int rc = sdm_log_max_timestamp(l, s, &newest);
+  if (rc < 0 || newest < ms) return rc;
+  int64_t from = ms > 0 ? sdm_segment_lookup_time(s, ms - 1) : s->base_offset;
+  if (from < start) from = start;
+  return from < to ? first_since(l, from, to, ms, offset) : 0;
+}
+
+int sdm_log_offset_for_time(sdm_log *l, int64_t ms, int64_t *offset) {
+  sdm_segment **segments;
+  sdm_end e;
+  size_t count;
+  int rc = sdm_log_check(l);
+  if (rc == 0) rc = sdm_log_read_end(l, &e, NULL);
+  if (rc == 0) rc = sdm_log_segment_refs(l, INT64_MAX, &segments, &count);
+  if (rc < 0) return rc;
+  for (size_t i = 0; rc == 0 && i < count; i++) {
+    int64_t to = i + 1 < count ? segments[i + 1]->base_offset : sdm_end_offset(&e);
+    rc = look_into(l, segments[i], to, ms, offset);
+  }
+  sdm_segments_unref(segments, count);
+  return rc;
+}

@@ -1,0 +1,40 @@
+/* What the owner of a partition may ask of its log: roll, flush, delete a prefix. */
+#include "log/log.h"
+
+int sdm_log_roll(sdm_log *l, int64_t now, int64_t *base_offset) {
+  sdm_log_config cfg;
+  int rc = sdm_log_check_writable(l);
+  if (rc == 0) rc = sdm_log_lock(l);
+  if (rc < 0) return rc;
+  sdm_log_get_config(l, &cfg);
+  int64_t base = atomic_load(&l->control->log_end);
+  rc = sdm_log_roll_locked(l, &cfg, base, now);
+  sdm_log_unlock(l);
+  if (rc == 0) *base_offset = base;
+  return rc;
+}
+
+int sdm_log_flush(sdm_log *l, int64_t now, int64_t *durable) {
+  sdm_log_config cfg;
+  sdm_log_get_config(l, &cfg);
+  return sdm_log_flush_to_disk(l, &cfg, now, durable);
+}
+
+int sdm_log_delete_records(sdm_log *l, int64_t before, int64_t now, int64_t *start) {
+  sdm_log_config cfg;
+  (void)now;
+  int rc = sdm_log_check_writable(l);
+  if (rc < 0) return rc;
+  sdm_log_get_config(l, &cfg);
+  if ((cfg.cleanup_policy & SDM_POLICY_COMPACT) && !(cfg.cleanup_policy & SDM_POLICY_DELETE)) {
+    return sdm_fail(SDM_POLICY, "topic '%s': records of a topic with cleanup.policy=compact are deleted by tombstones only; add delete to the policy", l->topic);
+  }
+  int64_t end = atomic_load(&l->control->log_end);
+  if (before < 0 || before > end) {
+    return sdm_fail(SDM_OFFSET_OUT_OF_RANGE, "offset %lld is outside the log, which begins at %lld (log start offset) and ends at %lld (log end offset)",
+                    (long long)before, (long long)sdm_log_start(l), (long long)end);
+  }
+  rc = sdm_log_set_start(l, before);
+  if (rc == 0) *start = sdm_log_start(l);
+  return rc;
+}

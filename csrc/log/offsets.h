@@ -1,0 +1,22 @@
+/* Kafka's checkpoint files in the root of a store: one offset a partition. Read and replaced whole, under a lock that all processes share. */
+#ifndef SDM_LOG_OFFSETS_H
+#define SDM_LOG_OFFSETS_H
+
+#include "format/checkpoint.h"
+#include "log/log.h"
+
+#define SDM_LOG_START_CHECKPOINT "log-start-offset-checkpoint"
+#define SDM_RECOVERY_CHECKPOINT "recovery-point-offset-checkpoint"
+#define SDM_CLEANER_CHECKPOINT "cleaner-offset-checkpoint"
+
+/* The offset that file `name` in folder `root` has for a partition, or -1: not listed, no file, or a file that cannot be understood (these
+** files are hints that must not keep a store from opening). */
+int64_t sdm_offsets_get(sdm_fs *fs, const char *root, const char *name, const char *topic, int32_t partition);
+
+/* Sets it (offset -1: takes the partition out); durable on return. */
+int sdm_offsets_set(sdm_env *env, const char *name, const char *topic, int32_t partition, int64_t offset);
+
+/* Several at once: merges the entries into the file. */
+int sdm_offsets_merge(sdm_env *env, const char *name, const sdm_checkpoint *entries);
+
+#endif

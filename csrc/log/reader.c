@@ -1,0 +1,226 @@
+/* A reader walks segments, batches, records, and at last the stage.
+**
+** Invariant: every record below `next` was given or is none of ours; the batch in hand (in_batch) holds the records from `next` on. Whoever
+** renames, replaces or seals meanwhile changes only where the records from `next` on are found: the reader looks them up anew, segment by
+** segment, by offset. It holds a reference on the segment it stands in.
+*/
+#include "log/reader.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "log/retired.h"
+#include "log/scanner.h"
+#include "log/seek.h"
+#include "log/stage.h"
+
+struct sdm_reader {
+  sdm_log *log;
+  int64_t next, end;                     /* records with next <= offset < end are still to come */
+  sdm_segment *segment;                  /* in hand, or NULL */
+  bool active;                           /* it was the active one when its limit was taken */
+  sdm_scanner scan;
+  bool in_batch;
+  sdm_record_iter records;
+  int64_t batch_end;                     /* offset after the batch in hand */
+  uint8_t *stage;                        /* a copy of it, once it is needed */
+  unsigned flags;
+  sdm_reader_filter filter;
+};
+
+static int out_of_range(int64_t from, int64_t start, int64_t end) {
+  return sdm_fail(SDM_OFFSET_OUT_OF_RANGE, "offset %lld is outside the log, which begins at %lld (log start offset) and ends at %lld (log end offset)",
+                  (long long)from, (long long)start, (long long)end);
+}
+
+int sdm_reader_open(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_reader **out) {
+  sdm_end e;
+  int rc = sdm_log_check(l);
+  if (rc == 0) rc = sdm_log_read_end(l, &e, NULL);
+  if (rc < 0) return rc;
+  int64_t start = sdm_log_start(l), end = sdm_end_offset(&e);
+  if (from < start || from > end) return out_of_range(from, start, end);
+  sdm_reader *r = sdm_calloc(1, sizeof *r);
+  if (!r) return sdm_no_memory();
+  r->log = sdm_log_ref(l);
+  r->next = from;
+  r->end = to < end ? to : end;
+  r->flags = flags;
+  *out = r;
+  return 0;
+}
+
+static void leave_segment(sdm_reader *r) {
+  sdm_segment_unref(r->segment);
+  r->segment = NULL;
+}
+
+void sdm_reader_close(sdm_reader *r) {
+  if (!r) return;
+  leave_segment(r);
+  sdm_scanner_free(&r->scan);
+  sdm_free(r->stage);
+  if (r->filter.free) r->filter.free(r->filter.context);
+  sdm_log_unref(r->log);
+  sdm_free(r);
+}
+
+void sdm_reader_set_filter(sdm_reader *r, const sdm_reader_filter *filter) { r->filter = *filter; }
+
+int64_t sdm_reader_position(const sdm_reader *r) { return r->next; }
+
+/* ---- finding the segment ---- */
+
+static int enter(sdm_reader *r, sdm_segment *s) {
+  int64_t limit;
+  sdm_end e;
+  int rc = sdm_log_read_end(r->log, &e, NULL);
+  if (rc == 0) rc = sdm_log_segment_limit(r->log, s, &limit);
+  if (rc == 0) rc = sdm_seek(s, &r->scan, r->next, limit);
+  if (rc < 0) return rc;
+  r->active = s->base_offset == e.active_base;
+  r->segment = sdm_segment_ref(s);
+  return 0;
+}
+
+/* Segments go and are replaced at any time between being found and being opened; then they are looked for again. */
+static int find_segment(sdm_reader *r) {
+  enum { TRIES = 16 };
+  int rc = 0;
+  for (int i = 0; i < TRIES; i++) {
+    sdm_segment *s;
+    int64_t next_base;
+    if ((rc = sdm_log_find(r->log, r->next, &s, &next_base)) < 0) return rc;
+    if (!s && (rc = sdm_retired_find(r->log, r->next, &s)) <= 0) {
+      sdm_end e;
+      if (rc == 0 && (rc = sdm_log_read_end(r->log, &e, NULL)) == 0) rc = out_of_range(r->next, sdm_log_start(r->log), sdm_end_offset(&e));
+      return rc;
+    }
+    rc = enter(r, s);
+    sdm_segment_unref(s);
+    if (rc != SDM_NOT_FOUND) return rc;
+  }
+  return rc;
+}
+
+/* The first offset of a later segment, or INT64_MAX; behind a deleted segment the next one may be deleted as well. */
+static int next_segment_base(sdm_reader *r, int64_t *base) {
+  sdm_segment *s;
+  int rc = sdm_log_find(r->log, r->segment->base_offset, &s, base);
+  if (rc == 0 && !s) rc = sdm_retired_next(r->log, r->segment->base_offset, base);
+  sdm_segment_unref(s);
+  return rc;
+}
+
+/* ---- the stage ---- */
+
+/* Gives the staged records as the batch in hand. 0: it was sealed since; they are in the file now. */
+static int take_stage(sdm_reader *r) {
+  sdm_end e;
+  sdm_batch b;
+  uint32_t bytes;
+  uint64_t commit;
+  int rc = sdm_log_read_end(r->log, &e, &commit);
+  if (rc < 0 || e.sealed_end > r->next || sdm_stage_size(&e) == 0) return rc;
+  if (!r->stage && !(r->stage = sdm_malloc(SDM_STAGE_BYTES))) return sdm_no_memory();
+  if (!sdm_control_read_stage(r->log->control, commit, r->stage, &bytes)) return 0;
+  sdm_stage_header(&e, &b);
+  r->batch_end = sdm_batch_last_offset(&b) + 1;
+  b.count++;                             /* the copy may hold part of a record that is just being added: no claim that it ends with the last */
+  sdm_record_iter_init(&r->records, &b, r->stage, bytes);
+  r->in_batch = true;
+  return 1;
+}
+
+/* ---- batches ---- */
+
+static int unsupported_codec(const sdm_reader *r, const sdm_batch *b) {
+  static const char *const names[] = {"none", "gzip", "snappy", "lz4", "zstd"};
+  return sdm_fail(SDM_UNSUPPORTED, "the batch at offset %lld of %s is compressed with %s, which is not built in", (long long)b->base_offset,
+                  r->log->dir, names[sdm_batch_codec(b)]);
+}
+
+/* 1: a batch with records for us is in hand. 0: the segment has no more. */
+static int next_batch(sdm_reader *r) {
+  sdm_batch b;
+  const uint8_t *bytes;
+  for (;;) {
+    int rc = sdm_scan_batch(&r->scan, &b, &bytes);
+    if (rc <= 0) return rc;
+    if (sdm_batch_last_offset(&b) < r->next || b.count == 0 || sdm_batch_is(&b, SDM_ATTR_CONTROL)) continue;
+    if (sdm_batch_codec(&b) != SDM_CODEC_NONE) return unsupported_codec(r, &b);
+    r->batch_end = sdm_batch_last_offset(&b) + 1;
+    sdm_record_iter_init(&r->records, &b, bytes + SDM_BATCH_HEADER, (size_t)b.size - SDM_BATCH_HEADER);
+    r->in_batch = true;
+    return 1;
+  }
+}
+
+/* The active segment has no more batches below the limit that was taken: more may have been sealed since, or lie in the stage. */
+static int after_active(sdm_reader *r, const sdm_end *e) {
+  if (e->position > r->scan.limit) {
+    r->scan.limit = e->position;
+    return 0;
+  }
+  if (r->next < e->sealed_end) r->next = e->sealed_end < r->end ? e->sealed_end : r->end;
+  int rc = r->next < r->end ? take_stage(r) : 0;
+  return rc < 0 ? rc : 0;
+}
+
+/* The segment in hand has no more batches. */
+static int after_segment(sdm_reader *r) {
+  int64_t base, limit;
+  sdm_end e;
+  int rc;
+  if (r->scan.torn) return sdm_fail(SDM_CORRUPT, "%s is cut off in the batch at position %lld", r->scan.file->path, (long long)r->scan.position);
+  if (r->active) {
+    if ((rc = sdm_log_read_end(r->log, &e, NULL)) < 0) return rc;
+    if (e.active_base == r->segment->base_offset) return after_active(r, &e);
+    r->active = false;                   /* rolled since: what was sealed before that is in its file */
+    if ((rc = sdm_log_segment_limit(r->log, r->segment, &limit)) < 0) return rc;
+    if (limit > r->scan.limit) {
+      r->scan.limit = limit;
+      return 0;
+    }
+  }
+  if ((rc = next_segment_base(r, &base)) < 0) return rc;
+  leave_segment(r);
+  if (base > r->next) r->next = base < r->end ? base : r->end;
+  return 0;
+}
+
+/* Brings a batch in hand, or next to end. */
+static int advance(sdm_reader *r) {
+  while (!r->in_batch && r->next < r->end) {
+    int rc = r->segment ? 0 : find_segment(r);
+    if (rc == 0) rc = next_batch(r);
+    if (rc == 0) rc = after_segment(r);
+    if (rc < 0) return rc;
+  }
+  return r->in_batch ? 1 : 0;
+}
+
+int sdm_reader_next(sdm_reader *r, sdm_record *out) {
+  for (;;) {
+    if (!r->in_batch) {
+      int rc = sdm_log_check(r->log);
+      if (rc == 0) rc = advance(r);
+      if (rc <= 0) return rc;
+    }
+    int rc = r->next >= r->batch_end ? 0 : sdm_record_next(&r->records, out);
+    if (rc < 0) return sdm_fail_within(rc, "%s: ", r->log->dir);
+    if (rc == 0) {
+      r->in_batch = false;
+      if (r->next < r->batch_end) r->next = r->batch_end;
+      continue;
+    }
+    if (out->offset < r->next) continue;
+    if (out->offset >= r->end) {
+      r->in_batch = false;
+      r->next = r->end;
+      return 0;
+    }
+    r->next = out->offset + 1;
+    if (!r->filter.wants || r->filter.wants(r->filter.context, out)) return 1;
+  }
+}

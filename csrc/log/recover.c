@@ -1,0 +1,351 @@
+/* Recovery of a partition at its first opening in an incarnation.
+**
+** What is believed, best first:
+**   - the control page of the same boot: only processes died, nothing that was written is lost. The log ends where the page says, stage included.
+**   - sediment.state with the mark of an orderly close: the log ends where it says.
+**   - neither: every segment from the recovery point on is read, every batch verified.
+** Whatever is believed, the last batches are verified, and what is not as told falls to the next row.
+** Only what follows the last valid batch is cut. Damage with valid batches behind it stays, is counted, and appends go on in a new segment.
+** When something may have been lost, the log goes on, in a new segment, at the mark that was durably reserved: no offset is given twice.
+*/
+#include "log/recover.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/mem.h"
+#include "format/state_file.h"
+#include "log/offsets.h"
+#include "log/scanner.h"
+#include "log/seek.h"
+#include "log/stage.h"
+#include "log/state.h"
+
+typedef struct recovery {
+  sdm_log *log;
+  const sdm_log_config *cfg;
+  int64_t now;
+  sdm_control *before;                   /* a copy of the page as it was found, stage and all */
+  bool same_boot;                        /* it can be believed */
+  bool staged;                           /* it has a stage that counts if it continues the log */
+  sdm_state_file state;
+  int64_t log_start, recovery_point;     /* from the checkpoints; -1: none */
+  int64_t *bases;
+  size_t count;
+  sdm_end end;                           /* what is found */
+  int64_t truncated, corrupt;
+  bool damaged_end;                      /* the last segment has damage in it: no more appends to it */
+} recovery;
+
+/* ---- what was there ---- */
+
+static int read_before(recovery *r) {
+  sdm_log *l = r->log;
+  r->before = sdm_malloc(SDM_CONTROL_BYTES);
+  if (!r->before) return sdm_no_memory();
+  memcpy((void *)r->before, (const void *)l->control, SDM_CONTROL_BYTES);
+  bool readable = sdm_control_valid(r->before, r->before->boot_id);
+  r->same_boot = sdm_control_valid(r->before, l->env->boot_id) && atomic_load(&r->before->incarnation) != 0 && sdm_stage_repair(r->before) == 0;
+  r->staged = readable && (r->same_boot || sdm_stage_intact(r->before)) && sdm_stage_size(sdm_control_end(r->before)) > 0;
+  r->log_start = sdm_offsets_get(l->fs, l->env->root, SDM_LOG_START_CHECKPOINT, l->topic, l->partition);
+  r->recovery_point = sdm_offsets_get(l->fs, l->env->root, SDM_RECOVERY_CHECKPOINT, l->topic, l->partition);
+  if (r->same_boot && atomic_load(&r->before->log_start) > r->log_start) r->log_start = atomic_load(&r->before->log_start);
+  return sdm_log_state_read(l->fs, l->dir, &r->state);
+}
+
+/* The lowest offset at which the log may go on without giving one twice. */
+static int64_t next_free_offset(const recovery *r, int64_t found) {
+  int64_t least = r->state.clean ? r->state.end : r->state.reserved_end;
+  if (r->same_boot) least = atomic_load(&r->before->log_end);
+  if (r->log_start > least) least = r->log_start;
+  return found > least ? found : least;
+}
+
+/* ---- one segment ---- */
+
+static int cut(recovery *r, sdm_segment *s, int64_t position) {
+  sdm_file *f;
+  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc == 0) rc = r->log->fs->truncate(f, position);
+  if (rc < 0) return rc;
+  r->truncated += s->size - position;
+  s->size = position;
+  return 0;
+}
+
+static int rescan(recovery *r, sdm_segment *s, bool final, sdm_scan_result *out) {
+  int64_t modified = s->modified_ms;
+  int rc = sdm_reindex(s, s->size, r->cfg->index_interval_bytes, final, out);
+  if (rc < 0) return rc;
+  r->corrupt += out->corrupt_batches;
+  if (out->position < s->size) rc = cut(r, s, out->position);
+  sdm_file *f;
+  if (rc == 0 && (rc = sdm_segment_file(s, SDM_FILE_LOG, &f)) == 0) rc = r->log->fs->set_modified(f, modified);
+  return rc;
+}
+
+static bool trusted(const recovery *r, int64_t next_base) {
+  return r->same_boot || r->state.clean || next_base <= r->recovery_point;
+}
+
+static int recover_closed(recovery *r, int64_t base, int64_t next_base) {
+  sdm_segment *s;
+  sdm_scan_result found;
+  int rc = sdm_segment_open(r->log->fs, r->log->dir, base, true, &s);
+  if (rc < 0) return rc;
+  if (!trusted(r, next_base) || !sdm_indexes_sound(s, s->size, next_base, true)) rc = rescan(r, s, true, &found);
+  sdm_segment_unref(s);
+  return rc;
+}
+
+/* ---- the last segment ---- */
+
+static void take_scan(recovery *r, sdm_segment *s, const sdm_scan_result *found) {
+  sdm_end *e = &r->end;
+  e->position = found->position;
+  e->sealed_end = found->next_offset;
+  e->max_timestamp = found->max_timestamp;
+  e->max_timestamp_offset = found->max_timestamp_offset;
+  e->first_timestamp = found->first_timestamp;
+  e->bytes_since_index = found->bytes_since_index;
+  e->index_entries = found->index_entries;
+  e->timeindex_entries = found->timeindex_entries;
+  e->indexed_timestamp = found->indexed_timestamp;
+  e->last_tombstone = found->last_tombstone;
+  e->records = found->records;
+  e->first_append_ms = s->size > 0 ? s->modified_ms : -1;
+  r->damaged_end = found->corrupt_batches > 0;
+}
+
+static int last_time_entry(sdm_segment *s, sdm_end *e) {
+  sdm_file *f;
+  sdm_file_info info;
+  uint8_t bytes[SDM_TIMEINDEX_ENTRY];
+  sdm_timeindex_entry t;
+  size_t got;
+  int rc = sdm_segment_file(s, SDM_FILE_TIMEINDEX, &f);
+  if (rc == 0) rc = s->fs->info(f, &info);
+  if (rc < 0) return rc;
+  e->timeindex_entries = info.size / SDM_TIMEINDEX_ENTRY;
+  e->max_timestamp = e->indexed_timestamp = -1;
+  e->max_timestamp_offset = s->base_offset;
+  if (e->timeindex_entries == 0) return 0;
+  rc = s->fs->read(f, bytes, sizeof bytes, info.size - SDM_TIMEINDEX_ENTRY, &got);
+  if (rc < 0 || got < sizeof bytes) return rc;
+  sdm_timeindex_decode(bytes, s->base_offset, &t);
+  e->max_timestamp = e->indexed_timestamp = t.timestamp;
+  e->max_timestamp_offset = t.offset;
+  return 0;
+}
+
+/* Verifies from the last index entry on that batches reach exactly `position` with `next_offset` next. 1: so it is. */
+static int tail_is(recovery *r, sdm_segment *s, int64_t position, int64_t next_offset) {
+  sdm_scanner scan = {0};
+  sdm_batch b;
+  const uint8_t *bytes;
+  sdm_end *e = &r->end;
+  int64_t next = s->base_offset;
+  if (s->size < position) return 0;
+  int rc = last_time_entry(s, e);
+  if (rc == 0) rc = sdm_seek_near(s, &scan, INT64_MAX, position);
+  if (rc < 0) return rc;
+  e->bytes_since_index = position - scan.position;
+  while ((rc = sdm_scan_batch(&scan, &b, &bytes)) == 1) {
+    next = sdm_batch_last_offset(&b) + 1;
+    if (b.max_timestamp <= e->max_timestamp) continue;
+    e->max_timestamp = b.max_timestamp;
+    e->max_timestamp_offset = next - 1;
+  }
+  bool reached = rc == 0 && !scan.torn && scan.position == position && (position == 0 || next == next_offset);
+  sdm_scanner_free(&scan);
+  return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : reached;
+}
+
+static int first_batch(sdm_segment *s, int64_t limit, int64_t *first_timestamp) {
+  sdm_scanner scan = {0};
+  sdm_batch b;
+  sdm_file *f;
+  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc < 0) return rc;
+  sdm_scanner_start(&scan, f, 0, limit);
+  rc = sdm_scan_header(&scan, &b);
+  *first_timestamp = rc == 1 ? b.max_timestamp : -1;
+  sdm_scanner_free(&scan);
+  return rc < 0 && rc != SDM_CORRUPT ? rc : 0;
+}
+
+/* The quick way, when somebody who can be believed says where the segment ends. 1: it went. */
+static int recover_as_told(recovery *r, sdm_segment *s, int64_t position, int64_t next_offset) {
+  sdm_file_info info;
+  sdm_file *f;
+  if (s->size < position || !sdm_indexes_sound(s, position, next_offset, false)) return 0;
+  int rc = tail_is(r, s, position, next_offset);
+  if (rc <= 0) return rc;
+  if (s->size > position && (rc = cut(r, s, position)) < 0) return rc;
+  if ((rc = sdm_segment_file(s, SDM_FILE_INDEX, &f)) < 0 || (rc = s->fs->info(f, &info)) < 0) return rc;
+  r->end.index_entries = info.size / SDM_INDEX_ENTRY;
+  r->end.position = position;
+  r->end.sealed_end = next_offset;
+  r->end.records = -1;
+  r->end.last_tombstone = SDM_UNKNOWN;
+  r->end.first_append_ms = position > 0 ? s->modified_ms : -1;
+  if (position == 0) r->end.records = 0;
+  if (position == 0) r->end.last_tombstone = -1;
+  rc = first_batch(s, position, &r->end.first_timestamp);
+  return rc < 0 ? rc : 1;
+}
+
+/* What only the page of the same boot knows. */
+static void take_page(recovery *r, const sdm_end *page) {
+  sdm_end *e = &r->end;
+  e->first_timestamp = page->first_timestamp;
+  e->first_append_ms = page->first_append_ms;
+  e->modified_ms = page->modified_ms;
+  e->jitter_ms = page->jitter_ms;
+  e->records = page->records;
+  e->last_tombstone = page->last_tombstone;
+}
+
+static int recover_last(recovery *r, int64_t base) {
+  sdm_segment *s;
+  sdm_scan_result found;
+  const sdm_end *page = sdm_control_end(r->before);
+  int rc = sdm_segment_open(r->log->fs, r->log->dir, base, true, &s);
+  if (rc < 0) return rc;
+  r->end.active_base = base;
+  r->end.modified_ms = s->modified_ms;
+  r->end.created_ms = r->now;
+  int told = 0;
+  if (r->same_boot && page->active_base == base) {
+    told = recover_as_told(r, s, page->position, page->sealed_end);
+    if (told == 1) take_page(r, page);
+  } else if (!r->same_boot && r->state.clean) {
+    told = recover_as_told(r, s, r->state.position, r->state.end);
+  }
+  rc = told < 0 ? told : 0;
+  if (told == 0) {
+    rc = rescan(r, s, false, &found);
+    if (rc == 0) take_scan(r, s, &found);
+  }
+  sdm_segment_unref(s);
+  return rc;
+}
+
+/* ---- the whole ---- */
+
+/* An empty file behind the active segment of a page of this boot is an unfinished roll's. */
+static void forget_unfinished_roll(recovery *r) {
+  const sdm_end *page = sdm_control_end(r->before);
+  sdm_file_info info;
+  while (r->same_boot && r->count > 1 && r->bases[r->count - 1] > page->active_base) {
+    char *path = sdm_segment_path(r->log->dir, r->bases[r->count - 1], SDM_FILE_LOG, "");
+    bool empty = path && r->log->fs->path_info(r->log->fs, path, &info) == 0 && info.size == 0;
+    sdm_free(path);
+    if (!empty || sdm_segment_unlink(r->log->fs, r->log->dir, r->bases[r->count - 1], "") < 0) return;
+    r->count--;
+  }
+}
+
+static int start_empty(recovery *r, int64_t base) {
+  sdm_segment *s;
+  for (size_t i = 0; i < r->count; i++) {
+    int rc = sdm_segment_unlink(r->log->fs, r->log->dir, r->bases[i], "");
+    if (rc < 0) return rc;
+  }
+  int rc = sdm_segment_create(r->log->fs, r->log->dir, base, r->now, &s);
+  if (rc < 0) return rc;
+  sdm_segment_unref(s);
+  r->count = 1;
+  r->bases[0] = base;
+  memset(&r->end, 0, sizeof r->end);
+  r->end.active_base = r->end.sealed_end = r->end.max_timestamp_offset = base;
+  r->end.created_ms = r->end.modified_ms = r->now;
+  r->end.max_timestamp = r->end.first_timestamp = r->end.first_append_ms = r->end.indexed_timestamp = r->end.last_tombstone = -1;
+  return 0;
+}
+
+static int recover_segments(recovery *r) {
+  int rc = sdm_recover_files(r->log->fs, r->log->dir, &r->bases, &r->count);
+  if (rc < 0) return rc;
+  forget_unfinished_roll(r);
+  if (r->count == 0) {
+    sdm_free(r->bases);
+    r->bases = sdm_malloc(sizeof *r->bases);
+    return r->bases ? start_empty(r, next_free_offset(r, 0)) : sdm_no_memory();
+  }
+  for (size_t i = 0; rc == 0 && i + 1 < r->count; i++) rc = recover_closed(r, r->bases[i], r->bases[i + 1]);
+  if (rc == 0) rc = recover_last(r, r->bases[r->count - 1]);
+  if (rc == 0 && r->end.sealed_end < r->log_start) rc = start_empty(r, next_free_offset(r, r->log_start));
+  return rc;
+}
+
+static void publish(recovery *r) {
+  sdm_control *c = r->log->control;
+  int64_t start = r->bases[0] > r->log_start ? r->bases[0] : r->log_start;
+  int64_t durable = r->same_boot ? atomic_load(&r->before->durable_end) : r->end.sealed_end;
+  int64_t floor = r->same_boot && atomic_load(&r->before->purge_floor) > r->state.purge_floor ? atomic_load(&r->before->purge_floor) : r->state.purge_floor;
+  atomic_store(&c->log_start, start);
+  atomic_store(&c->durable_end, durable < r->end.sealed_end ? durable : r->end.sealed_end);
+  atomic_store(&c->purge_floor, floor);
+  atomic_store(&c->dirty_since_ms, durable < r->end.sealed_end ? r->now : -1);
+  atomic_store(&c->truncated_bytes, r->truncated);
+  atomic_store(&c->corrupt_batches, r->corrupt);
+  c->state_sequence = r->state.sequence;
+  c->clean_end = r->state.clean ? r->state.end : -1;
+  sdm_control_publish(c, &r->end);
+}
+
+/* After a power loss the page cache is believed no longer: what was accepted is made durable before it is served. */
+static int make_durable(recovery *r) {
+  sdm_file *f;
+  if (r->same_boot || r->state.clean || r->end.position == 0) return 0;
+  int rc = sdm_segment_file(r->log->active, SDM_FILE_LOG, &f);
+  if (rc == 0) rc = r->log->fs->sync(f);
+  return rc == 0 ? r->log->fs->sync_dir(r->log->fs, r->log->dir) : rc;
+}
+
+/* The staged records of the page that was, written as the batch that sealing would have written. */
+static int seal_before(recovery *r) {
+  sdm_control *before = r->before;
+  sdm_end *e = sdm_control_end(before);
+  sdm_batch b;
+  if (!r->staged || e->sealed_end != r->end.sealed_end) return 0;
+  sdm_stage_header(e, &b);
+  uint8_t *stage = sdm_control_stage(before);
+  sdm_batch_seal(stage, &b);
+  int rc = sdm_log_reserve_locked(r->log, sdm_batch_last_offset(&b) + 1);
+  return rc < 0 ? rc : sdm_log_write_locked(r->log, r->cfg, stage, &b, e->staged_tombstone, e->modified_ms);
+}
+
+static int go_on(recovery *r) {
+  sdm_log *l = r->log;
+  int rc = sdm_log_lock(l);
+  if (rc < 0) return rc;
+  l->generation = UINT64_MAX;
+  rc = sdm_log_sync_locked(l);
+  if (rc == 0) rc = make_durable(r);
+  if (rc == 0) rc = seal_before(r);
+  if (rc == 0) {
+    int64_t end = atomic_load(&l->control->log_end), next = next_free_offset(r, end);
+    if (next > end || r->damaged_end) rc = sdm_log_roll_locked(l, r->cfg, next, r->now);
+  }
+  sdm_log_unlock(l);
+  return rc;
+}
+
+int sdm_recover(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
+  recovery r = {.log = l, .cfg = cfg, .now = now};
+  int rc = read_before(&r);
+  if (rc == 0) rc = recover_segments(&r);
+  if (rc == 0) rc = sdm_control_reset(l->control, l->env->boot_id);
+  if (rc == 0) {
+    publish(&r);
+    rc = go_on(&r);
+  }
+  if (rc == 0) atomic_store(&l->control->incarnation, l->env->incarnation);
+  sdm_free(r.before);
+  sdm_free(r.bases);
+  return rc;
+}

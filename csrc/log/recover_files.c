@@ -1,0 +1,178 @@
+/* What a crash leaves in a partition's folder, by file names alone. In this order (Kafka's, docs/format.md 7):
+**   *.deleted   were waiting for their deletion: go.
+**   *.cleaned   an unfinished cleaning: go, and with them every .swap from the lowest of them on: that swap had not begun for good.
+**   *.swap      a swap past its point of no return: the old segments it replaces go, and it gets its name.
+**   indexes without a .log: go.
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "log/recover.h"
+#include "log/scanner.h"
+#include "log/swap.h"
+
+typedef struct folder {
+  sdm_fs *fs;
+  const char *dir;
+  sdm_names names;
+} folder;
+
+typedef struct entry {
+  int64_t base;
+  sdm_file_kind kind;
+  const char *suffix;                    /* "" for a plain file, ".swap", ... */
+} entry;
+
+static bool is(const entry *e, const char *suffix) { return strcmp(e->suffix, suffix) == 0; }
+
+static int unlink_name(folder *d, const char *name) {
+  char *path = sdm_format("%s/%s", d->dir, name);
+  int rc = path ? d->fs->unlink(d->fs, path) : sdm_no_memory();
+  sdm_free(path);
+  return rc;
+}
+
+static int list(folder *d) {
+  sdm_names_clear(&d->names);
+  return d->fs->list(d->fs, d->dir, &d->names);
+}
+
+/* Files of a segment that Kafka has and we do not read: .txnindex, .snapshot; they go and come with the others. */
+static bool base_of(const char *name, int64_t *base, const char **suffix) {
+  const char *dot;
+  char digits[21];
+  if (strlen(name) < 21 || name[20] != '.' || strspn(name, "0123456789") != 20) return false;
+  memcpy(digits, name, 20);
+  digits[20] = 0;
+  *base = strtoll(digits, NULL, 10);
+  dot = strchr(name + 21, '.');
+  *suffix = dot ? dot : "";
+  return true;
+}
+
+static int unlink_where(folder *d, const char *suffix, int64_t from, int64_t to) {
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < d->names.count; i++) {
+    int64_t base;
+    const char *s;
+    if (base_of(d->names.items[i], &base, &s) && strcmp(s, suffix) == 0 && base >= from && base < to) rc = unlink_name(d, d->names.items[i]);
+  }
+  return rc;
+}
+
+static bool lowest(folder *d, const char *suffix, int64_t *base) {
+  for (size_t i = 0; i < d->names.count; i++) {      /* sorted, and the digits lead */
+    const char *s;
+    if (base_of(d->names.items[i], base, &s) && strcmp(s, suffix) == 0) return true;
+  }
+  return false;
+}
+
+static int next_offset_of_swap(folder *d, int64_t base, int64_t *next) {
+  char *path = sdm_segment_path(d->dir, base, SDM_FILE_LOG, ".swap");
+  sdm_file *f;
+  sdm_file_info info;
+  sdm_scanner scan = {0};
+  sdm_batch b;
+  if (!path) return sdm_no_memory();
+  int rc = d->fs->open(d->fs, path, SDM_OPEN_READ, &f);
+  sdm_free(path);
+  if (rc < 0) return rc;
+  rc = d->fs->info(f, &info);
+  if (rc == 0) {
+    sdm_scanner_start(&scan, f, 0, info.size);
+    while ((rc = sdm_scan_header(&scan, &b)) == 1) {
+      if (sdm_batch_last_offset(&b) >= *next) *next = sdm_batch_last_offset(&b) + 1;
+    }
+  }
+  sdm_scanner_free(&scan);
+  d->fs->close(f);
+  return rc == SDM_CORRUPT ? 0 : rc;
+}
+
+/* The range of offsets whose old segments the .swap files replace. */
+static int swapped_range(folder *d, int64_t *from, int64_t *to) {
+  int rc = 0;
+  *from = INT64_MAX;
+  *to = -1;
+  for (size_t i = 0; rc == 0 && i < d->names.count; i++) {
+    entry e;
+    if (sdm_segment_name_decode(d->names.items[i], &e.base, &e.kind, &e.suffix) < 0 || e.kind != SDM_FILE_LOG || !is(&e, ".swap")) continue;
+    if (e.base < *from) *from = e.base;
+    if (*to < e.base + 1) *to = e.base + 1;
+    rc = next_offset_of_swap(d, e.base, to);
+  }
+  int64_t noted_from, noted_to;
+  if (*from != INT64_MAX && sdm_swap_read(d->fs, d->dir, &noted_from, &noted_to) && noted_from == *from && noted_to > *to) *to = noted_to;
+  return rc;
+}
+
+static int rename_swaps(folder *d) {
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < d->names.count; i++) {
+    int64_t base;
+    const char *suffix;
+    if (!base_of(d->names.items[i], &base, &suffix) || strcmp(suffix, ".swap") != 0) continue;
+    char *from = sdm_format("%s/%s", d->dir, d->names.items[i]), *to = sdm_strdup(from ? from : "");
+    if (from && to) to[strlen(to) - strlen(".swap")] = 0;
+    rc = from && to ? d->fs->rename(d->fs, from, to) : sdm_no_memory();
+    sdm_free(from);
+    sdm_free(to);
+  }
+  return rc;
+}
+
+static int finish_swaps(folder *d) {
+  int64_t from, to;
+  int rc = swapped_range(d, &from, &to);
+  if (rc == 0) rc = unlink_where(d, "", from, to);
+  if (rc == 0) rc = rename_swaps(d);
+  if (rc == 0) rc = unlink_name(d, SDM_SWAP_NAME);
+  return rc;
+}
+
+static bool has_log(const folder *d, int64_t base) {
+  for (size_t i = 0; i < d->names.count; i++) {
+    entry e;
+    if (sdm_segment_name_decode(d->names.items[i], &e.base, &e.kind, &e.suffix) == 0 && e.kind == SDM_FILE_LOG && !*e.suffix && e.base == base) return true;
+  }
+  return false;
+}
+
+/* Sorted names put 0042.index before 0042.log, so the .log is looked for. Returns the bases of the plain logs. */
+static int drop_orphans(folder *d, int64_t **bases, size_t *count) {
+  int rc = 0;
+  *count = 0;
+  *bases = sdm_malloc(d->names.count * sizeof(**bases));
+  if (!*bases) return sdm_no_memory();
+  for (size_t i = 0; rc == 0 && i < d->names.count; i++) {
+    entry e;
+    if (sdm_segment_name_decode(d->names.items[i], &e.base, &e.kind, &e.suffix) < 0 || *e.suffix) continue;
+    if (e.kind == SDM_FILE_LOG) (*bases)[(*count)++] = e.base;
+    else if (!has_log(d, e.base)) rc = unlink_name(d, d->names.items[i]);
+  }
+  return rc;
+}
+
+int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t **bases, size_t *count) {
+  folder d = {.fs = fs, .dir = dir};
+  int64_t cleaned;
+  *bases = NULL;
+  int rc = list(&d);
+  if (rc == 0) rc = unlink_where(&d, ".deleted", 0, INT64_MAX);
+  if (rc == 0 && lowest(&d, ".cleaned", &cleaned)) {
+    rc = unlink_where(&d, ".swap", cleaned, INT64_MAX);
+    if (rc == 0) rc = unlink_where(&d, ".cleaned", 0, INT64_MAX);
+  }
+  if (rc == 0) rc = list(&d);
+  if (rc == 0) rc = finish_swaps(&d);
+  if (rc == 0) rc = list(&d);
+  if (rc == 0) rc = drop_orphans(&d, bases, count);
+  sdm_names_clear(&d.names);
+  if (rc < 0) {
+    sdm_free(*bases);
+    *bases = NULL;
+  }
+  return rc;
+}

@@ -1,0 +1,156 @@
+/* Making a segment's indexes from its log. The log is the truth; what the indexes said before does not matter. */
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "log/recover.h"
+#include "log/scanner.h"
+
+typedef struct indexer {
+  sdm_segment *segment;
+  sdm_buf index, timeindex;
+  sdm_scan_result *r;
+} indexer;
+
+static int add_time_entry(indexer *x) {
+  uint8_t bytes[SDM_TIMEINDEX_ENTRY];
+  sdm_timeindex_entry t = {x->r->max_timestamp, x->r->max_timestamp_offset};
+  if (t.timestamp <= x->r->indexed_timestamp) return 0;
+  sdm_timeindex_encode(bytes, &t, x->segment->base_offset);
+  x->r->indexed_timestamp = t.timestamp;
+  x->r->timeindex_entries++;
+  return sdm_buf_append(&x->timeindex, bytes, sizeof bytes);
+}
+
+static int add_entries(indexer *x, int64_t last_offset, int64_t position) {
+  uint8_t bytes[SDM_INDEX_ENTRY];
+  sdm_index_entry e = {last_offset, position};
+  sdm_index_encode(bytes, &e, x->segment->base_offset);
+  x->r->index_entries++;
+  x->r->bytes_since_index = 0;
+  int rc = sdm_buf_append(&x->index, bytes, sizeof bytes);
+  return rc < 0 ? rc : add_time_entry(x);
+}
+
+static void count_records(sdm_scan_result *r, const sdm_batch *b, const uint8_t *bytes) {
+  sdm_record_iter it;
+  sdm_record record;
+  r->records += b->count;
+  if (sdm_batch_codec(b) != SDM_CODEC_NONE) {
+    r->last_tombstone = SDM_UNKNOWN;       /* cannot be seen from here */
+    return;
+  }
+  sdm_record_iter_init(&it, b, bytes + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER);
+  while (sdm_record_next(&it, &record) == 1) {
+    if (record.value_size < 0 && r->last_tombstone != SDM_UNKNOWN && !sdm_batch_is(b, SDM_ATTR_CONTROL)) r->last_tombstone = record.offset;
+  }
+}
+
+static int take_batch(indexer *x, const sdm_batch *b, const uint8_t *bytes, int64_t position, int64_t interval) {
+  sdm_scan_result *r = x->r;
+  int rc = 0;
+  if (position == 0) r->first_timestamp = b->max_timestamp;
+  if (b->max_timestamp > r->max_timestamp) {
+    r->max_timestamp = b->max_timestamp;
+    r->max_timestamp_offset = sdm_batch_last_offset(b);
+  }
+  count_records(r, b, bytes);
+  if (r->bytes_since_index > interval) rc = add_entries(x, sdm_batch_last_offset(b), position);
+  r->bytes_since_index += b->size;
+  r->position = position + b->size;
+  r->next_offset = sdm_batch_last_offset(b) + 1;
+  return rc;
+}
+
+/* Batches must lie in the segment's range and ascend; one that does not is damage as well, since no CRC covers its base offset. */
+static bool in_place(const indexer *x, const sdm_batch *b) {
+  return b->base_offset >= x->r->next_offset && sdm_batch_last_offset(b) - x->segment->base_offset <= INT32_MAX;
+}
+
+static int scan(indexer *x, sdm_scanner *s, int64_t interval) {
+  sdm_batch b;
+  const uint8_t *bytes;
+  for (;;) {
+    int64_t at = s->position;
+    int rc = sdm_scan_batch(s, &b, &bytes);
+    if (rc == 1 && in_place(x, &b)) {
+      if ((rc = take_batch(x, &b, bytes, at, interval)) < 0) return rc;
+      continue;
+    }
+    if (rc < 0 && rc != SDM_CORRUPT) return rc;
+    if (rc == 0 && !s->torn) return 0;
+    s->position = at;
+    if ((rc = sdm_scan_resync(s, x->r->next_offset)) <= 0) return rc;
+    if (x->r->corrupt_batches++ == 0) x->r->corrupt_position = at;
+  }
+}
+
+static int store(sdm_segment *s, sdm_file_kind kind, const sdm_buf *b) {
+  sdm_file *f;
+  char *path = sdm_segment_path(s->dir, s->base_offset, kind, "");
+  if (!path) return sdm_no_memory();
+  int rc = s->fs->open(s->fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE | SDM_OPEN_FRESH, &f);
+  sdm_free(path);
+  if (rc < 0) return rc;
+  rc = s->fs->write(f, b->data, b->size, 0);
+  s->fs->close(f);
+  return rc;
+}
+
+int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, bool final, sdm_scan_result *out) {
+  indexer x = {.segment = s, .r = out};
+  sdm_scanner scanner = {0};
+  sdm_file *f;
+  *out = (sdm_scan_result){.next_offset = s->base_offset, .max_timestamp = -1, .max_timestamp_offset = s->base_offset, .first_timestamp = -1,
+                           .last_tombstone = -1, .indexed_timestamp = -1, .corrupt_position = -1};
+  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc == 0) {
+    sdm_scanner_start(&scanner, f, 0, size);
+    rc = scan(&x, &scanner, interval);
+  }
+  if (rc == 0 && final) rc = add_time_entry(&x);
+  if (rc == 0) rc = store(s, SDM_FILE_INDEX, &x.index);
+  if (rc == 0) rc = store(s, SDM_FILE_TIMEINDEX, &x.timeindex);
+  sdm_scanner_free(&scanner);
+  sdm_buf_free(&x.index);
+  sdm_buf_free(&x.timeindex);
+  return rc;
+}
+
+/* The glance needs the first and the last entry only: an index of any size costs two small reads. */
+static bool sound(sdm_segment *s, sdm_file_kind kind, int64_t entry, int64_t size, int64_t next_base, int64_t *entries) {
+  sdm_file *f;
+  sdm_file_info info;
+  uint8_t ends[2 * SDM_TIMEINDEX_ENTRY];
+  size_t got, have = 0;
+  if (sdm_segment_file(s, kind, &f) < 0 || s->fs->info(f, &info) < 0 || info.size % entry != 0) return false;
+  *entries = info.size / entry;
+  for (int64_t i = 0; i < *entries; i += *entries > 1 ? *entries - 1 : 1) {
+    if (s->fs->read(f, ends + have, (size_t)entry, i * entry, &got) < 0 || got < (size_t)entry) return false;
+    have += got;
+  }
+  if (kind == SDM_FILE_INDEX) return sdm_index_check(ends, have, s->base_offset, next_base, size) == 0;
+  return sdm_timeindex_check(ends, have, s->base_offset, next_base) == 0;
+}
+
+/* Empty indexes are sound by themselves; a closed log with timestamps, or with much behind its first batch, has entries, though. */
+static bool may_be_empty(sdm_segment *s, int64_t size, int64_t index_entries, int64_t time_entries) {
+  enum { SURELY_INDEXED = 1 << 20 };
+  sdm_scanner scan = {0};
+  sdm_file *f;
+  sdm_batch b;
+  if (size == 0 || (index_entries > 0 && time_entries > 0)) return true;
+  if (sdm_segment_file(s, SDM_FILE_LOG, &f) < 0) return true;
+  sdm_scanner_start(&scan, f, 0, size);
+  int rc = sdm_scan_header(&scan, &b);
+  sdm_scanner_free(&scan);
+  if (rc != 1) return true;
+  return (time_entries > 0 || b.max_timestamp < 0) && (index_entries > 0 || size - b.size < SURELY_INDEXED);
+}
+
+bool sdm_indexes_sound(sdm_segment *s, int64_t size, int64_t next_base, bool closed) {
+  int64_t entries, times;
+  bool ok = sound(s, SDM_FILE_INDEX, SDM_INDEX_ENTRY, size, next_base, &entries) &&
+            sound(s, SDM_FILE_TIMEINDEX, SDM_TIMEINDEX_ENTRY, size, next_base, &times) && (!closed || may_be_empty(s, size, entries, times));
+  sdm_segment_close_files(s);
+  return ok;
+}

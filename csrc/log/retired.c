@@ -1,0 +1,82 @@
+/* When a segment was retired is the modification time of its .log, set by the store's clock as it was renamed: so it needs no list that a crash
+** could lose, and any process can tell which files are due.
+*/
+#include "log/retired.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+static bool retired_log(const char *name, int64_t *base) {
+  sdm_file_kind kind;
+  const char *suffix;
+  return sdm_segment_name_decode(name, base, &kind, &suffix) == 0 && kind == SDM_FILE_LOG && strcmp(suffix, ".deleted") == 0;
+}
+
+/* Greatest base <= offset among the retired; only when every live segment lies above the offset may it be asked for. */
+static int64_t pick(const sdm_names *names, int64_t offset) {
+  int64_t best = -1, base;
+  for (size_t i = 0; i < names->count; i++) {
+    if (retired_log(names->items[i], &base) && base <= offset) best = base;
+  }
+  return best;
+}
+
+static int open_retired(sdm_log *l, int64_t base, sdm_segment **out) {
+  char *path = sdm_segment_path(l->dir, base, SDM_FILE_LOG, ".deleted");
+  int rc = path ? sdm_segment_open_as(l->fs, l->dir, base, path, out) : sdm_no_memory();
+  sdm_free(path);
+  return rc;
+}
+
+int sdm_retired_find(sdm_log *l, int64_t offset, sdm_segment **out) {
+  sdm_names names = {0};
+  int rc = l->fs->list(l->fs, l->dir, &names);
+  if (rc < 0) return rc;
+  int64_t base = pick(&names, offset);
+  sdm_names_clear(&names);
+  if (base < 0) return 0;
+  rc = open_retired(l, base, out);
+  return rc == SDM_NOT_FOUND ? 0 : rc < 0 ? rc : 1;
+}
+
+int sdm_retired_next(sdm_log *l, int64_t base_offset, int64_t *base) {
+  sdm_names names = {0};
+  int64_t found;
+  int rc = l->fs->list(l->fs, l->dir, &names);
+  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+    if (retired_log(names.items[i], &found) && found > base_offset && found < *base) *base = found;
+  }
+  sdm_names_clear(&names);
+  return rc;
+}
+
+int sdm_retire(sdm_log *l, sdm_segment *s, int64_t now) {
+  sdm_file *f;
+  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc == 0) rc = l->fs->set_modified(f, now);
+  return rc == 0 ? sdm_segment_rename(l->fs, l->dir, s->base_offset, "", ".deleted") : rc;
+}
+
+static int unlink_if_due(sdm_log *l, int64_t base, int64_t before, int64_t *segments) {
+  sdm_file_info info;
+  char *path = sdm_segment_path(l->dir, base, SDM_FILE_LOG, ".deleted");
+  int rc = path ? l->fs->path_info(l->fs, path, &info) : sdm_no_memory();
+  sdm_free(path);
+  if (rc < 0 || info.modified_ms > before) return rc == SDM_NOT_FOUND ? 0 : rc;
+  rc = sdm_segment_unlink(l->fs, l->dir, base, ".deleted");
+  if (rc == 0) (*segments)++;
+  return rc;
+}
+
+int sdm_retired_unlink(sdm_log *l, int64_t now, int64_t delay_ms, int64_t *segments) {
+  sdm_names names = {0};
+  int64_t base;
+  int rc = l->fs->list(l->fs, l->dir, &names);
+  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+    if (retired_log(names.items[i], &base)) rc = unlink_if_due(l, base, sdm_sub_sat(now, delay_ms), segments);
+  }
+  sdm_names_clear(&names);
+  return rc;
+}

@@ -1,0 +1,91 @@
+/* Rolling: the active segment is closed and a new one begins at the end of the log. */
+#include "base/bytes.h"
+#include "log/log.h"
+#include "log/stage.h"
+#include "os/host.h"
+
+/* Each segment draws once, so that topics with one segment.ms do not all roll at one instant. */
+static int64_t draw_jitter(const sdm_log_config *cfg) {
+  uint32_t r;
+  int64_t bound = cfg->segment_jitter_ms < cfg->segment_ms ? cfg->segment_jitter_ms : cfg->segment_ms;
+  if (bound <= 0 || sdm_random(&r, sizeof r) < 0) return 0;
+  return (int64_t)(r >> 1) % bound;
+}
+
+/* The last time index entry of a closed segment is its largest timestamp: retention reads it there after a restart. */
+static void add_final_time_entry(sdm_segment *s, sdm_end *e) {
+  sdm_file *f;
+  uint8_t bytes[SDM_TIMEINDEX_ENTRY];
+  sdm_timeindex_entry t = {e->max_timestamp, e->max_timestamp_offset};
+  if (e->max_timestamp <= e->indexed_timestamp || sdm_segment_file(s, SDM_FILE_TIMEINDEX, &f) < 0) return;
+  sdm_timeindex_encode(bytes, &t, s->base_offset);
+  if (s->fs->write(f, bytes, SDM_TIMEINDEX_ENTRY, e->timeindex_entries * SDM_TIMEINDEX_ENTRY) < 0) return;
+  e->timeindex_entries++;
+  e->indexed_timestamp = e->max_timestamp;
+}
+
+void sdm_log_finish_indexes_locked(sdm_log *l) {
+  sdm_end next;
+  if (sdm_stage_size(sdm_control_end(l->control)) > 0) return;
+  sdm_control_prepare(l->control, &next);
+  if (next.max_timestamp <= next.indexed_timestamp) return;
+  add_final_time_entry(l->active, &next);
+  sdm_control_publish(l->control, &next);
+}
+
+/* Cuts what lies past the sealed end, so that a closed segment's file is exactly its batches; its time is that of its last append. */
+static int finish_active(sdm_log *l, sdm_end *e) {
+  sdm_segment *s = l->active;
+  sdm_file *f;
+  sdm_file_info info;
+  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc == 0) rc = l->fs->info(f, &info);
+  if (rc == 0 && info.size != e->position) rc = l->fs->truncate(f, e->position);
+  if (rc == 0) rc = l->fs->set_modified(f, e->modified_ms);
+  if (rc < 0) return rc;
+  add_final_time_entry(s, e);
+  s->size = e->position;
+  s->modified_ms = e->modified_ms;
+  s->max_timestamp = e->max_timestamp;
+  s->first_timestamp = SDM_UNKNOWN;
+  s->records = e->records >= 0 ? e->records : SDM_UNKNOWN;
+  s->last_tombstone = e->last_tombstone;
+  return 0;
+}
+
+static void begin_segment(sdm_end *next, const sdm_log_config *cfg, int64_t base, int64_t now) {
+  next->active_base = base;
+  next->position = next->bytes_since_index = next->index_entries = next->timeindex_entries = next->records = 0;
+  next->sealed_end = base;
+  next->max_timestamp = next->first_timestamp = next->first_append_ms = next->indexed_timestamp = next->last_tombstone = -1;
+  next->max_timestamp_offset = base;
+  next->created_ms = next->modified_ms = now;
+  next->jitter_ms = draw_jitter(cfg);
+}
+
+static void preallocate(const sdm_log_config *cfg, sdm_segment *s) {
+  sdm_file *f;
+  if (cfg->preallocate && sdm_segment_file(s, SDM_FILE_LOG, &f) == 0) s->fs->allocate(f, cfg->segment_bytes);
+}
+
+/* An empty active segment is not kept: the new one takes its place, under the same name or a later one. */
+int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int64_t now) {
+  sdm_end next;
+  sdm_segment *fresh;
+  int rc = sdm_log_seal_locked(l, cfg);
+  if (rc == 0) rc = sdm_log_sync_locked(l);
+  if (rc < 0) return rc;
+  sdm_control_prepare(l->control, &next);
+  bool empty = next.position == 0;
+  int64_t old = next.active_base;
+  if (!empty && (rc = finish_active(l, &next)) < 0) return rc;
+  if ((rc = sdm_segment_create(l->fs, l->dir, base, now, &fresh)) < 0) return rc;
+  preallocate(cfg, fresh);
+  if ((rc = sdm_log_edit_segments(l, empty ? old : base, base + 1, fresh)) < 0) {
+    sdm_segment_unref(fresh);
+    return rc;
+  }
+  begin_segment(&next, cfg, base, now);
+  sdm_control_publish(l->control, &next);
+  return empty && old != base ? sdm_segment_unlink(l->fs, l->dir, old, "") : 0;
+}

@@ -1,0 +1,118 @@
+/* Invariant: window.data[0 .. window.size) are the bytes of the file at window_start. */
+#include "log/scanner.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+
+enum { WINDOW = 256 * 1024 };
+
+void sdm_scanner_start(sdm_scanner *s, sdm_file *file, int64_t position, int64_t limit) {
+  s->file = file;
+  s->position = position;
+  s->limit = limit;
+  s->torn = false;
+  s->window_start = position;
+  s->window.size = 0;
+}
+
+void sdm_scanner_free(sdm_scanner *s) { sdm_buf_free(&s->window); }
+
+static bool holds(const sdm_scanner *s, int64_t need) {
+  return s->position >= s->window_start && s->position + need <= s->window_start + (int64_t)s->window.size;
+}
+
+/* Moves the window so that it begins at `position` and holds `need` bytes if the file has them before the limit. */
+static int fill(sdm_scanner *s, int64_t need, int64_t want) {
+  size_t keep = 0, got;
+  int64_t end = s->window_start + (int64_t)s->window.size;
+  if (s->position >= s->window_start && s->position < end) keep = (size_t)(end - s->position);
+  if (want < need) want = need;
+  if (want > s->limit - s->position) want = s->limit - s->position;
+  if (s->window.capacity < (size_t)want) {
+    size_t before = s->window.size;
+    int rc = sdm_buf_reserve(&s->window, (size_t)want > before ? (size_t)want - before : 0);
+    if (rc < 0) return rc;
+  }
+  if (keep) memmove(s->window.data, s->window.data + (s->position - s->window_start), keep);
+  s->window_start = s->position;
+  s->window.size = keep;
+  if ((int64_t)keep >= want) return 0;
+  int rc = s->file->fs->read(s->file, s->window.data + keep, (size_t)want - keep, s->position + (int64_t)keep, &got);
+  if (rc < 0) return rc;
+  s->window.size = keep + got;
+  return 0;
+}
+
+/* 1: `need` bytes from `position` on are in the window. 0: there are fewer before the limit. */
+static int look(sdm_scanner *s, int64_t need, int64_t want) {
+  if (s->limit - s->position < need) return 0;
+  if (!holds(s, need)) {
+    int rc = fill(s, need, want);
+    if (rc < 0) return rc;
+  }
+  return holds(s, need) ? 1 : 0;
+}
+
+static const uint8_t *here(const sdm_scanner *s) { return s->window.data + (s->position - s->window_start); }
+
+static int corrupt(const sdm_scanner *s, const sdm_batch *b) {
+  return sdm_fail(SDM_CORRUPT, "%s: the batch at position %lld (%d bytes, offsets %lld to %lld) fails its CRC", s->file->path,
+                  (long long)s->position, b->size, (long long)b->base_offset, (long long)sdm_batch_last_offset(b));
+}
+
+static int peek(sdm_scanner *s, sdm_batch *b, int64_t want) {
+  s->torn = false;
+  if (s->position >= s->limit) return 0;
+  int rc = look(s, SDM_BATCH_HEADER, want);
+  if (rc <= 0) {
+    s->torn = rc == 0;
+    return rc;
+  }
+  rc = sdm_batch_decode(here(s), SDM_BATCH_HEADER, b);
+  if (rc < 0) return sdm_fail_within(rc, "%s at position %lld: ", s->file->path, (long long)s->position);
+  if (b->size <= s->limit - s->position) return 1;
+  s->torn = true;
+  return 0;
+}
+
+int sdm_scan_batch(sdm_scanner *s, sdm_batch *b, const uint8_t **bytes) {
+  int rc = peek(s, b, WINDOW);
+  if (rc <= 0) return rc;
+  rc = look(s, b->size, WINDOW);
+  if (rc <= 0) {
+    s->torn = rc == 0;
+    return rc;
+  }
+  if (!sdm_batch_crc_ok(here(s), b)) return corrupt(s, b);
+  *bytes = here(s);
+  s->position += b->size;
+  return 1;
+}
+
+int sdm_scan_header(sdm_scanner *s, sdm_batch *b) {
+  int rc = peek(s, b, SDM_BATCH_HEADER);
+  if (rc > 0) s->position += b->size;
+  return rc;
+}
+
+/* Whether a valid batch with a base offset of at least `offset` begins at `position`. */
+static int valid_here(sdm_scanner *s, int64_t offset) {
+  sdm_batch b;
+  int rc = look(s, SDM_BATCH_HEADER, WINDOW);
+  if (rc <= 0) return rc;
+  const uint8_t *p = here(s);
+  if (p[16] != 2 || (int64_t)sdm_get64(p) < offset || sdm_batch_decode(p, SDM_BATCH_HEADER, &b) < 0) return 0;
+  if (b.size > s->limit - s->position || (rc = look(s, b.size, WINDOW)) <= 0) return rc < 0 ? rc : 0;
+  return sdm_batch_crc_ok(here(s), &b) ? 1 : 0;
+}
+
+int sdm_scan_resync(sdm_scanner *s, int64_t offset) {
+  int64_t damaged = s->position;
+  for (s->position++; s->limit - s->position >= SDM_BATCH_HEADER; s->position++) {
+    int rc = valid_here(s, offset);
+    if (rc != 0) return rc;
+  }
+  s->position = damaged;
+  return 0;
+}

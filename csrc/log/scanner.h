@@ -1,0 +1,35 @@
+/* Walks the batches of a .log from a position on, through a window of memory that is filled by big reads. */
+#ifndef SDM_LOG_SCANNER_H
+#define SDM_LOG_SCANNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "format/batch.h"
+#include "os/fs.h"
+
+typedef struct sdm_scanner {
+  sdm_file *file;
+  int64_t position;         /* of the next batch */
+  int64_t limit;            /* bytes of the file that count */
+  bool torn;                /* the last call ended before `limit`: the rest is no whole batch */
+  sdm_buf window;           /* file bytes from window_start on */
+  int64_t window_start;
+} sdm_scanner;              /* zero-initialised is valid, at the end of nothing */
+
+/* From here on it reads `file`, which is borrowed. The window's memory is kept. */
+void sdm_scanner_start(sdm_scanner *s, sdm_file *file, int64_t position, int64_t limit);
+void sdm_scanner_free(sdm_scanner *s);
+
+/* 1: the next batch, its CRC verified, whole at *bytes until the next call. 0: the end, or a torn tail (see `torn`). SDM_CORRUPT: what stands
+** at `position` is no valid batch; SDM_UNSUPPORTED: an old message format. After a failure `position` has not moved. */
+int sdm_scan_batch(sdm_scanner *s, sdm_batch *b, const uint8_t **bytes);
+
+/* The same for the header alone: the CRC is not looked at and the records are not read. */
+int sdm_scan_header(sdm_scanner *s, sdm_batch *b);
+
+/* After SDM_CORRUPT: looks for the next valid batch whose base offset is at least `offset` behind the damage. 1: `position` is there. 0: none. */
+int sdm_scan_resync(sdm_scanner *s, int64_t offset);
+
+#endif

@@ -1,0 +1,15 @@
+/* Finding a batch in a segment: by the index as far as it can be believed, then from header to header. */
+#ifndef SDM_LOG_SEEK_H
+#define SDM_LOG_SEEK_H
+
+#include "log/scanner.h"
+#include "log/segment.h"
+
+/* Starts the scanner on the segment's .log (of which `limit` bytes count) at a batch from which all with last offset >= `offset` follow:
+** the indexed one at or before it, 0 when the index is missing, damaged or of another version of the segment. */
+int sdm_seek_near(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit);
+
+/* Starts the scanner at the first batch whose last offset is >= `offset`; at the limit, or before what cannot be read, when there is none. */
+int sdm_seek(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit);
+
+#endif

@@ -1,0 +1,240 @@
+#include "log/segment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/mem.h"
+
+static const char *const EXTENSIONS[SDM_FILE_KINDS] = {"log", "index", "timeindex"};
+
+char *sdm_segment_path(const char *dir, int64_t base_offset, sdm_file_kind kind, const char *suffix) {
+  return sdm_format("%s/%020lld.%s%s", dir, (long long)base_offset, EXTENSIONS[kind], suffix);
+}
+
+int sdm_segment_name_decode(const char *name, int64_t *base_offset, sdm_file_kind *kind, const char **suffix) {
+  uint64_t base = 0;
+  for (int i = 0; i < 20; i++) {
+    if (name[i] < '0' || name[i] > '9' || base > (uint64_t)INT64_MAX / 10) return -1;
+    base = base * 10 + (uint64_t)(name[i] - '0');
+  }
+  if (name[20] != '.' || base > (uint64_t)INT64_MAX) return -1;
+  for (int k = 0; k < SDM_FILE_KINDS; k++) {
+    size_t n = strlen(EXTENSIONS[k]);
+    const char *rest = name + 21 + n;
+    if (strncmp(name + 21, EXTENSIONS[k], n) != 0 || (*rest != 0 && *rest != '.')) continue;
+    *base_offset = (int64_t)base;
+    *kind = (sdm_file_kind)k;
+    *suffix = rest;
+    return 0;
+  }
+  return -1;
+}
+
+static sdm_segment *new_segment(sdm_fs *fs, const char *dir, int64_t base_offset, bool writable) {
+  sdm_segment *s = sdm_calloc(1, sizeof *s);
+  char *copy = sdm_strdup(dir);
+  if (!s || !copy) {
+    sdm_free(s);
+    sdm_free(copy);
+    return NULL;
+  }
+  atomic_init(&s->refs, 1);
+  s->fs = fs;
+  s->dir = copy;
+  s->base_offset = base_offset;
+  s->writable = writable;
+  s->max_timestamp = s->first_timestamp = s->records = s->last_tombstone = SDM_UNKNOWN;
+  sdm_mutex_init(&s->lock);
+  return s;
+}
+
+int sdm_segment_open(sdm_fs *fs, const char *dir, int64_t base_offset, bool writable, sdm_segment **out) {
+  char *path = sdm_segment_path(dir, base_offset, SDM_FILE_LOG, "");
+  sdm_file_info info;
+  int rc = path ? fs->path_info(fs, path, &info) : sdm_no_memory();
+  sdm_free(path);
+  if (rc < 0) return rc;
+  sdm_segment *s = new_segment(fs, dir, base_offset, writable);
+  if (!s) return sdm_no_memory();
+  s->size = info.size;
+  s->modified_ms = info.modified_ms;
+  s->inode = info.inode;
+  *out = s;
+  return 0;
+}
+
+int sdm_segment_open_as(sdm_fs *fs, const char *dir, int64_t base_offset, const char *log_path, sdm_segment **out) {
+  sdm_file_info info;
+  sdm_segment *s = new_segment(fs, dir, base_offset, false);
+  if (!s) return sdm_no_memory();
+  int rc = fs->open(fs, log_path, SDM_OPEN_READ, &s->files[SDM_FILE_LOG]);
+  if (rc == 0) rc = fs->info(s->files[SDM_FILE_LOG], &info);
+  if (rc < 0) {
+    sdm_segment_unref(s);
+    return rc;
+  }
+  s->size = info.size;
+  s->modified_ms = info.modified_ms;
+  s->inode = info.inode;
+  *out = s;
+  return 0;
+}
+
+static int create_file(sdm_segment *s, sdm_file_kind kind) {
+  char *path = sdm_segment_path(s->dir, s->base_offset, kind, "");
+  int rc = path ? s->fs->open(s->fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE | SDM_OPEN_FRESH, &s->files[kind]) : sdm_no_memory();
+  sdm_free(path);
+  return rc;
+}
+
+int sdm_segment_create(sdm_fs *fs, const char *dir, int64_t base_offset, int64_t now_ms, sdm_segment **out) {
+  sdm_file_info info;
+  sdm_segment *s = new_segment(fs, dir, base_offset, true);
+  if (!s) return sdm_no_memory();
+  int rc = sdm_segment_unlink(fs, dir, base_offset, "");
+  for (int k = SDM_FILE_KINDS - 1; rc == 0 && k >= 0; k--) rc = create_file(s, (sdm_file_kind)k);
+  if (rc == 0) rc = fs->set_modified(s->files[SDM_FILE_LOG], now_ms);
+  if (rc == 0) rc = fs->info(s->files[SDM_FILE_LOG], &info);
+  if (rc < 0) {
+    sdm_segment_unref(s);
+    return rc;
+  }
+  s->inode = info.inode;
+  s->modified_ms = now_ms;
+  s->max_timestamp = s->last_tombstone = -1;
+  s->records = 0;
+  *out = s;
+  return 0;
+}
+
+sdm_segment *sdm_segment_ref(sdm_segment *s) {
+  atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+  return s;
+}
+
+void sdm_segment_close_files(sdm_segment *s) {
+  sdm_mutex_lock(&s->lock);
+  for (int k = 0; k < SDM_FILE_KINDS; k++) {
+    if (s->files[k]) s->fs->close(s->files[k]);
+    s->files[k] = NULL;
+  }
+  sdm_mutex_unlock(&s->lock);
+}
+
+void sdm_segment_unref(sdm_segment *s) {
+  if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+  sdm_segment_close_files(s);
+  sdm_mutex_destroy(&s->lock);
+  sdm_free(s->dir);
+  sdm_free(s);
+}
+
+static int open_file(sdm_segment *s, sdm_file_kind kind) {
+  char *path = sdm_segment_path(s->dir, s->base_offset, kind, "");
+  if (!path) return sdm_no_memory();
+  int rc = s->fs->open(s->fs, path, s->writable ? SDM_OPEN_WRITE : SDM_OPEN_READ, &s->files[kind]);
+  sdm_free(path);
+  return rc;
+}
+
+/* Another process may have renamed or replaced the files since the segment was listed. What opens under the name must be the same .log. */
+static int check_same_file(sdm_segment *s) {
+  sdm_file_info info;
+  sdm_file *f = s->files[SDM_FILE_LOG];
+  int rc = s->fs->info(f, &info);
+  if (rc == 0 && info.inode == s->inode) return 0;
+  s->fs->close(f);
+  s->files[SDM_FILE_LOG] = NULL;
+  return rc < 0 ? rc : sdm_fail(SDM_NOT_FOUND, "the segment at offset %lld was replaced meanwhile", (long long)s->base_offset);
+}
+
+int sdm_segment_file(sdm_segment *s, sdm_file_kind kind, sdm_file **out) {
+  int rc = 0;
+  sdm_mutex_lock(&s->lock);
+  if (!s->files[kind]) {
+    rc = open_file(s, kind);
+    if (rc == 0 && kind == SDM_FILE_LOG) rc = check_same_file(s);
+  }
+  if (rc == 0) *out = s->files[kind];
+  sdm_mutex_unlock(&s->lock);
+  return rc;
+}
+
+static int each_file(sdm_fs *fs, const char *dir, int64_t base_offset, const char *from, const char *to) {
+  int rc = 0;
+  for (int k = 0; k < SDM_FILE_KINDS && rc == 0; k++) {
+    char *old = sdm_segment_path(dir, base_offset, (sdm_file_kind)k, from);
+    char *new = to ? sdm_segment_path(dir, base_offset, (sdm_file_kind)k, to) : NULL;
+    if (!old || (to && !new)) rc = sdm_no_memory();
+    else rc = to ? fs->rename(fs, old, new) : fs->unlink(fs, old);
+    if (rc == SDM_NOT_FOUND) rc = 0;
+    sdm_free(old);
+    sdm_free(new);
+  }
+  return rc;
+}
+
+int sdm_segment_rename(sdm_fs *fs, const char *dir, int64_t base_offset, const char *from, const char *to) {
+  return each_file(fs, dir, base_offset, from, to);
+}
+
+int sdm_segment_unlink(sdm_fs *fs, const char *dir, int64_t base_offset, const char *suffix) {
+  return each_file(fs, dir, base_offset, suffix, NULL);
+}
+
+/* ---- lookups: a binary search that reads single entries from the file until what is left fits a small buffer ---- */
+
+enum { LOOKUP_ENTRIES = 64 };
+
+/* Key of entry i: the offset, or the timestamp. */
+static int read_key(sdm_file *f, size_t entry_size, int64_t base_offset, int64_t i, uint8_t *entry, int64_t *key) {
+  size_t got;
+  int rc = f->fs->read(f, entry, entry_size, i * (int64_t)entry_size, &got);
+  if (rc < 0 || got < entry_size) return rc < 0 ? rc : sdm_fail(SDM_CORRUPT, "%s is cut off", f->path);
+  if (entry_size == SDM_INDEX_ENTRY) *key = base_offset + (int32_t)sdm_get32(entry);
+  else *key = (int64_t)sdm_get64(entry);
+  return 0;
+}
+
+/* Finds the last entry with key <= target; 1 and the entry, 0 when there is none. */
+static int floor_entry(sdm_file *f, size_t entry_size, int64_t base_offset, int64_t target, uint8_t *entry) {
+  sdm_file_info info;
+  int rc = f->fs->info(f, &info);
+  if (rc < 0) return rc;
+  int64_t low = 0, high = info.size / (int64_t)entry_size, key = 0;  /* the answer is below high; entries below low are <= target */
+  while (high - low > LOOKUP_ENTRIES) {
+    int64_t middle = low + (high - low) / 2;
+    if ((rc = read_key(f, entry_size, base_offset, middle, entry, &key)) < 0) return rc;
+    if (key <= target) low = middle;
+    else high = middle;
+  }
+  uint8_t block[LOOKUP_ENTRIES * SDM_TIMEINDEX_ENTRY];
+  size_t got, count = (size_t)(high - low);
+  if ((rc = f->fs->read(f, block, count * entry_size, low * (int64_t)entry_size, &got)) < 0) return rc;
+  count = got / entry_size;
+  ptrdiff_t i = entry_size == SDM_INDEX_ENTRY ? sdm_index_floor(block, count, base_offset, target) : sdm_timeindex_floor(block, count, target);
+  if (i < 0) return 0;
+  memcpy(entry, block + (size_t)i * entry_size, entry_size);
+  return 1;
+}
+
+bool sdm_segment_lookup(sdm_segment *s, int64_t offset, int64_t limit, sdm_index_entry *out) {
+  sdm_file *f;
+  uint8_t bytes[SDM_TIMEINDEX_ENTRY];
+  if (sdm_segment_file(s, SDM_FILE_INDEX, &f) < 0) return false;
+  if (floor_entry(f, SDM_INDEX_ENTRY, s->base_offset, offset, bytes) != 1) return false;
+  sdm_index_decode(bytes, s->base_offset, out);
+  return out->position >= 0 && out->position < limit;
+}
+
+int64_t sdm_segment_lookup_time(sdm_segment *s, int64_t timestamp) {
+  sdm_file *f;
+  uint8_t bytes[SDM_TIMEINDEX_ENTRY];
+  sdm_timeindex_entry e;
+  if (sdm_segment_file(s, SDM_FILE_TIMEINDEX, &f) < 0) return s->base_offset;
+  if (floor_entry(f, SDM_TIMEINDEX_ENTRY, s->base_offset, timestamp, bytes) != 1) return s->base_offset;
+  sdm_timeindex_decode(bytes, s->base_offset, &e);
+  return e.offset >= s->base_offset ? e.offset : s->base_offset;
+}

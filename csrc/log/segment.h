@@ -1,0 +1,75 @@
+/* One segment: the files <base>.log, <base>.index and <base>.timeindex of a partition directory.
+**
+** A segment object is what one process knows of it; it is reference counted, so that a reader keeps reading files that retention has
+** renamed or cleaning replaced. Files are opened when first needed. How much of the active segment's .log counts is not known here: the
+** control page says it (sdm_end.position); for every other segment it is `size`.
+*/
+#ifndef SDM_LOG_SEGMENT_H
+#define SDM_LOG_SEGMENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "format/batch.h"
+#include "format/index.h"
+#include "os/fs.h"
+#include "os/thread.h"
+
+typedef enum sdm_file_kind { SDM_FILE_LOG, SDM_FILE_INDEX, SDM_FILE_TIMEINDEX, SDM_FILE_KINDS } sdm_file_kind;
+
+#define SDM_UNKNOWN (-2)                 /* of a number that has not been looked up; -1 means "none" */
+
+typedef struct sdm_segment {
+  atomic_int refs;
+  sdm_fs *fs;
+  char *dir;
+  int64_t base_offset;
+  int64_t size;                          /* bytes of the .log that count, once the segment is closed */
+  int64_t modified_ms;                   /* its age when no record in it has a timestamp */
+  uint64_t inode;                        /* of the .log: cleaning puts another file under the same name */
+  bool writable;
+  sdm_mutex lock;                        /* guards what follows */
+  int64_t max_timestamp;                 /* SDM_UNKNOWN, -1: no record has one */
+  int64_t first_timestamp;               /* max timestamp of the first batch; SDM_UNKNOWN, -1 */
+  int64_t records;                       /* SDM_UNKNOWN */
+  int64_t last_tombstone;                /* highest offset of one; SDM_UNKNOWN, -1 */
+  sdm_file *files[SDM_FILE_KINDS];
+} sdm_segment;
+
+/* "DIR/00000000000000000042.log" + suffix ("", ".deleted", ".cleaned", ".swap"); a fresh string, NULL when memory is short. */
+char *sdm_segment_path(const char *dir, int64_t base_offset, sdm_file_kind kind, const char *suffix);
+
+/* Splits a file name: 0 and base offset, kind and suffix (pointing into the name); -1 when it is not a segment's file. Other kinds that
+** Kafka has (.txnindex, .snapshot) are not reported. */
+int sdm_segment_name_decode(const char *name, int64_t *base_offset, sdm_file_kind *kind, const char **suffix);
+
+/* Looks at the .log that is there. SDM_NOT_FOUND. */
+int sdm_segment_open(sdm_fs *fs, const char *dir, int64_t base_offset, bool writable, sdm_segment **out);
+
+/* The same for a .log that stands under another name; such a segment has no indexes. */
+int sdm_segment_open_as(sdm_fs *fs, const char *dir, int64_t base_offset, const char *log_path, sdm_segment **out);
+
+/* Makes fresh empty files, in place of any that are there; their time is now_ms. */
+int sdm_segment_create(sdm_fs *fs, const char *dir, int64_t base_offset, int64_t now_ms, sdm_segment **out);
+
+sdm_segment *sdm_segment_ref(sdm_segment *s);
+void sdm_segment_unref(sdm_segment *s);  /* NULL is fine */
+
+/* The file, opened now if need be; borrowed, valid as long as the reference on the segment. */
+int sdm_segment_file(sdm_segment *s, sdm_file_kind kind, sdm_file **out);
+void sdm_segment_close_files(sdm_segment *s);      /* while nobody reads it */
+
+/* Renames its files (those that exist) from one suffix to another. */
+int sdm_segment_rename(sdm_fs *fs, const char *dir, int64_t base_offset, const char *from, const char *to);
+int sdm_segment_unlink(sdm_fs *fs, const char *dir, int64_t base_offset, const char *suffix);
+
+/* Where to begin looking for `offset`: the entry of the last indexed batch whose last offset is <= offset. False: the index says nothing,
+** begin at 0. `limit`: bytes of the log that count. The index is a hint that may be damaged, or of another version of the segment: the
+** caller checks that a batch with that last offset stands there. */
+bool sdm_segment_lookup(sdm_segment *s, int64_t offset, int64_t limit, sdm_index_entry *out);
+
+/* Offset after which everything newer than `timestamp` lies, by the time index; the base offset when it says nothing. */
+int64_t sdm_segment_lookup_time(sdm_segment *s, int64_t timestamp);
+
+#endif

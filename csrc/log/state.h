@@ -1,0 +1,14 @@
+/* Reading and writing a partition's `sediment.state` (format/state_file.h). */
+#ifndef SDM_LOG_STATE_H
+#define SDM_LOG_STATE_H
+
+#include "format/state_file.h"
+#include "log/log.h"
+
+/* A missing or damaged file reads as nothing written. */
+int sdm_log_state_read(sdm_fs *fs, const char *dir, sdm_state_file *out);
+
+/* Writes the next slot, durable on return, from what the control page knows; holding control->lock. clean: the log ends here, in order. */
+int sdm_log_state_write_locked(sdm_log *l, int64_t reserved_end, bool clean);
+
+#endif

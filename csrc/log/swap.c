@@ -1,0 +1,77 @@
+#include "log/swap.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/xxh.h"
+#include "log/retired.h"
+
+enum { NOTE_MAX = 128 };
+
+static int write_note(sdm_log *l, int64_t from, int64_t to) {
+  char text[NOTE_MAX];
+  int n = snprintf(text, sizeof text, "sediment-swap 1\n%lld %lld\n", (long long)from, (long long)to);
+  n += snprintf(text + n, sizeof text - (size_t)n, "checksum %016llx\n", (unsigned long long)sdm_hash64(text, (size_t)n));
+  return sdm_fs_replace(l->fs, l->dir, SDM_SWAP_NAME, text, (size_t)n);
+}
+
+bool sdm_swap_read(sdm_fs *fs, const char *dir, int64_t *from, int64_t *to) {
+  char *path = sdm_format("%s/%s", dir, SDM_SWAP_NAME), *text = NULL;
+  size_t size;
+  long long low, high;
+  unsigned long long sum;
+  bool ok = false;
+  if (path && sdm_fs_read_all(fs, path, NOTE_MAX, &text, &size) == 0) {
+    const char *end = strstr(text, "checksum ");
+    ok = end && sscanf(text, "sediment-swap 1\n%lld %lld\nchecksum %llx", &low, &high, &sum) == 3 &&
+         sum == sdm_hash64(text, (size_t)(end - text)) && low >= 0 && high > low;
+  }
+  if (ok) {
+    *from = low;
+    *to = high;
+  }
+  sdm_free(text);
+  sdm_free(path);
+  return ok;
+}
+
+static int remove_note(sdm_log *l) {
+  char *path = sdm_format("%s/%s", l->dir, SDM_SWAP_NAME);
+  int rc = path ? l->fs->unlink(l->fs, path) : sdm_no_memory();
+  sdm_free(path);
+  return rc;
+}
+
+static int retire_range(sdm_log *l, int64_t from, int64_t to, int64_t now) {
+  sdm_segment **old;
+  size_t count;
+  int rc = sdm_log_list(l, &old, &count);
+  if (rc < 0) return rc;
+  for (size_t i = 0; rc == 0 && i < count; i++) {
+    if (old[i]->base_offset >= from && old[i]->base_offset < to) rc = sdm_retire(l, old[i], now);
+  }
+  sdm_segments_unref(old, count);
+  return rc;
+}
+
+int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now) {
+  sdm_segment *fresh = NULL;
+  int rc = sdm_log_sync_locked(l);
+  if (rc == 0) rc = write_note(l, from, to);
+  if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".cleaned", ".swap");
+  if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);
+  if (rc < 0) {
+    sdm_segment_unlink(l->fs, l->dir, from, ".swap");
+    sdm_segment_unlink(l->fs, l->dir, from, ".cleaned");
+    remove_note(l);
+    return rc;
+  }
+  rc = retire_range(l, from, to, now);
+  if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".swap", "");
+  if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);
+  if (rc == 0) rc = remove_note(l);
+  if (rc == 0) rc = sdm_segment_open(l->fs, l->dir, from, true, &fresh);
+  if (rc == 0 && (rc = sdm_log_edit_segments(l, from, to, fresh)) < 0) sdm_segment_unref(fresh);
+  return rc;
+}

@@ -1,0 +1,19 @@
+/* Putting a cleaned segment in the place of the segments it was made from, so that a crash at any instant leaves either all of the old ones
+** or the new one. The steps are Kafka's (docs/format.md 7), and one of ours: `sediment.swap` names the range that is replaced, since what
+** survived in the new segment may end far before the last old one does.
+*/
+#ifndef SDM_LOG_SWAP_H
+#define SDM_LOG_SWAP_H
+
+#include "log/log.h"
+
+#define SDM_SWAP_NAME "sediment.swap"
+
+/* `<base>.log.cleaned` and its indexes are complete and synced; they take the place of the segments with from <= base < to (base is `from`).
+** Holds control->lock. On failure before the point of no return the old segments stand and the .cleaned files are gone. */
+int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now);
+
+/* Recovery: the range of an interrupted swap; false when there is no (valid) note of one. */
+bool sdm_swap_read(sdm_fs *fs, const char *dir, int64_t *from, int64_t *to);
+
+#endif
