@@ -1,35 +1,14 @@
 /* Making a segment's indexes from its log. The log is the truth; what the indexes said before does not matter. */
-#include "base/buf.h"
-#include "base/bytes.h"
 #include "base/mem.h"
+#include "log/index_builder.h"
 #include "log/recover.h"
 #include "log/scanner.h"
 
 typedef struct indexer {
   sdm_segment *segment;
-  sdm_buf index, timeindex;
+  sdm_index_builder build;
   sdm_scan_result *r;
 } indexer;
-
-static int add_time_entry(indexer *x) {
-  uint8_t bytes[SDM_TIMEINDEX_ENTRY];
-  sdm_timeindex_entry t = {x->r->max_timestamp, x->r->max_timestamp_offset};
-  if (t.timestamp <= x->r->indexed_timestamp) return 0;
-  sdm_timeindex_encode(bytes, &t, x->segment->base_offset);
-  x->r->indexed_timestamp = t.timestamp;
-  x->r->timeindex_entries++;
-  return sdm_buf_append(&x->timeindex, bytes, sizeof bytes);
-}
-
-static int add_entries(indexer *x, int64_t last_offset, int64_t position) {
-  uint8_t bytes[SDM_INDEX_ENTRY];
-  sdm_index_entry e = {last_offset, position};
-  sdm_index_encode(bytes, &e, x->segment->base_offset);
-  x->r->index_entries++;
-  x->r->bytes_since_index = 0;
-  int rc = sdm_buf_append(&x->index, bytes, sizeof bytes);
-  return rc < 0 ? rc : add_time_entry(x);
-}
 
 static void count_records(sdm_scan_result *r, const sdm_batch *b, const uint8_t *bytes) {
   sdm_record_iter it;
@@ -45,20 +24,13 @@ static void count_records(sdm_scan_result *r, const sdm_batch *b, const uint8_t 
   }
 }
 
-static int take_batch(indexer *x, const sdm_batch *b, const uint8_t *bytes, int64_t position, int64_t interval) {
+static int take_batch(indexer *x, const sdm_batch *b, const uint8_t *bytes, int64_t position) {
   sdm_scan_result *r = x->r;
-  int rc = 0;
   if (position == 0) r->first_timestamp = b->max_timestamp;
-  if (b->max_timestamp > r->max_timestamp) {
-    r->max_timestamp = b->max_timestamp;
-    r->max_timestamp_offset = sdm_batch_last_offset(b);
-  }
   count_records(r, b, bytes);
-  if (r->bytes_since_index > interval) rc = add_entries(x, sdm_batch_last_offset(b), position);
-  r->bytes_since_index += b->size;
   r->position = position + b->size;
   r->next_offset = sdm_batch_last_offset(b) + 1;
-  return rc;
+  return sdm_index_builder_add(&x->build, b, position);
 }
 
 /* Batches must lie in the segment's range and ascend; one that does not is damage as well, since no CRC covers its base offset. */
@@ -66,14 +38,14 @@ static bool in_place(const indexer *x, const sdm_batch *b) {
   return b->base_offset >= x->r->next_offset && sdm_batch_last_offset(b) - x->segment->base_offset <= INT32_MAX;
 }
 
-static int scan(indexer *x, sdm_scanner *s, int64_t interval) {
+static int scan(indexer *x, sdm_scanner *s) {
   sdm_batch b;
   const uint8_t *bytes;
   for (;;) {
     int64_t at = s->position;
     int rc = sdm_scan_batch(s, &b, &bytes);
     if (rc == 1 && in_place(x, &b)) {
-      if ((rc = take_batch(x, &b, bytes, at, interval)) < 0) return rc;
+      if ((rc = take_batch(x, &b, bytes, at)) < 0) return rc;
       continue;
     }
     if (rc < 0 && rc != SDM_CORRUPT) return rc;
@@ -96,23 +68,33 @@ static int store(sdm_segment *s, sdm_file_kind kind, const sdm_buf *b) {
   return rc;
 }
 
+static void report(const indexer *x) {
+  sdm_scan_result *r = x->r;
+  r->max_timestamp = x->build.max_timestamp;
+  r->max_timestamp_offset = x->build.max_timestamp_offset;
+  r->indexed_timestamp = x->build.indexed_timestamp;
+  r->bytes_since_index = x->build.bytes_since_index;
+  r->index_entries = (int64_t)(x->build.index.size / SDM_INDEX_ENTRY);
+  r->timeindex_entries = (int64_t)(x->build.timeindex.size / SDM_TIMEINDEX_ENTRY);
+}
+
 int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, bool final, sdm_scan_result *out) {
   indexer x = {.segment = s, .r = out};
   sdm_scanner scanner = {0};
   sdm_file *f;
-  *out = (sdm_scan_result){.next_offset = s->base_offset, .max_timestamp = -1, .max_timestamp_offset = s->base_offset, .first_timestamp = -1,
-                           .last_tombstone = -1, .indexed_timestamp = -1, .corrupt_position = -1};
+  *out = (sdm_scan_result){.next_offset = s->base_offset, .first_timestamp = -1, .last_tombstone = -1, .corrupt_position = -1};
+  sdm_index_builder_init(&x.build, s->base_offset, interval);
   int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) {
     sdm_scanner_start(&scanner, f, 0, size);
-    rc = scan(&x, &scanner, interval);
+    rc = scan(&x, &scanner);
   }
-  if (rc == 0 && final) rc = add_time_entry(&x);
-  if (rc == 0) rc = store(s, SDM_FILE_INDEX, &x.index);
-  if (rc == 0) rc = store(s, SDM_FILE_TIMEINDEX, &x.timeindex);
+  if (rc == 0 && final) rc = sdm_index_builder_finish(&x.build);
+  if (rc == 0) rc = store(s, SDM_FILE_INDEX, &x.build.index);
+  if (rc == 0) rc = store(s, SDM_FILE_TIMEINDEX, &x.build.timeindex);
+  report(&x);
   sdm_scanner_free(&scanner);
-  sdm_buf_free(&x.index);
-  sdm_buf_free(&x.timeindex);
+  sdm_index_builder_free(&x.build);
   return rc;
 }
 
