@@ -94,7 +94,7 @@ static int gather_header(lua_State *L, const gathering *g, int n) {
   lua_rawgeti(L, -2, 2);
   const char *name = bytes_of(L, -2, name_text, sizeof name_text, &name_size);
   const char *value = bytes_of(L, -1, value_text, sizeof value_text, &value_size);
-  if (!name) return refuse(L, g, called, "a name first, a string,", -2);
+  if (!name) return refuse(L, g, called, "a string as name", -2);
   if (!value && !lua_isnil(L, -1)) return refuse(L, g, called, "a string or nil as value", -1);
   if (name_size > INT32_MAX || value_size > INT32_MAX) return too_large(g, called, name_size > value_size ? name_size : value_size);
   sdm_header h = { name, value, (int32_t)name_size, value ? (int32_t)value_size : -1 };

@@ -1,5 +1,5 @@
-/* Checking arguments. Numbers are checked here and not by lauxlib, which truncates on LuaJIT: offsets, times and partition numbers are whole
-** and within 2^53, where the doubles of LuaJIT are exact. Messages name the argument's number and what in it is wrong.
+/* Checking arguments. Numbers are checked here and not by lauxlib, which truncates on LuaJIT: offsets, times and partition numbers are
+** whole and within 2^53, where the doubles of LuaJIT are exact. Messages name the argument's number and what in it is wrong.
 */
 #include <stdio.h>
 #include <string.h>

@@ -239,6 +239,8 @@ void sdml_open_reader(lua_State *L) {
   static const luaL_Reg methods[] = {
     { "next", reader_next }, { "position", reader_position }, { "close", reader_close }, { NULL, NULL },
   };
-  static const luaL_Reg meta[] = { { "__gc", reader_close }, { "__close", reader_close }, { "__tostring", reader_tostring }, { NULL, NULL } };
+  static const luaL_Reg meta[] = {
+    { "__gc", reader_close }, { "__close", reader_close }, { "__tostring", reader_tostring }, { NULL, NULL },
+  };
   sdml_class(L, SDML_READER, methods, meta);
 }

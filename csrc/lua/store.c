@@ -39,8 +39,8 @@ static void take_settings(lua_State *L, const char *name, sdm_settings *out) {
 /* sediment.open(path [, options]) */
 int sdml_store_open(lua_State *L) {
   static const char *const names[] = { "readonly", "create", "background", "clock", "defaults", "options", NULL };
-  lua_settop(L, 2);
   const char *path = sdml_text(L, 1, 1, "path");
+  lua_settop(L, 2);
   sdml_store *s = sdml_new(L, sizeof *s, SDML_STORE, 0);
   s->closed = true;
   sdml_getcompanion(L, 3);

@@ -226,8 +226,8 @@ function topic:retain(options) end
 ---@field corrupt integer batches with a bad checksum: their partition is left as it was
 ---@field seconds number
 
----Cleans the partitions whose dirty ratio is above min.cleanable.dirty.ratio; with force=true all. The active segment is never cleaned (roll
----first to reach it) and min.compaction.lag.ms always holds.
+---Cleans the partitions whose dirty ratio is above min.cleanable.dirty.ratio; with force=true all. The active segment is never cleaned
+---(roll first to reach it) and min.compaction.lag.ms always holds.
 ---@param options? { force?: boolean, now?: integer }
 ---@return sediment.compact_report? report
 ---@return string? message

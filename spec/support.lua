@@ -1,0 +1,63 @@
+-- What specs share: fresh directories that go away afterwards, stores on a clock that the spec sets, errors as values.
+local sediment = require "sediment"
+
+local support = { now = 1700000000000 }
+
+local directories, stores = {}, {}
+
+--- A path that does not exist yet, below a fresh directory.
+function support.path()
+  local name = os.tmpname()
+  os.remove(name)
+  assert(os.execute("mkdir '" .. name .. "'"))
+  directories[#directories + 1] = name
+  return name .. "/store"
+end
+
+--- Opens a store without background work whose clock is support.now; options are added. Closed by cleanup.
+function support.open(path, options)
+  local given = { background = false, clock = function() return support.now end }
+  for name, value in pairs(options or {}) do given[name] = value end
+  local store = assert(sediment.open(path or support.path(), given))
+  stores[#stores + 1] = store
+  return store
+end
+
+--- A topic in a store of its own; also returns the store.
+function support.topic(config, options)
+  local store = support.open(nil, options)
+  return assert(store:topic("t", config or {})), store
+end
+
+--- Closes the stores and removes the directories: for after_each.
+function support.cleanup()
+  for _, store in ipairs(stores) do store:close() end
+  for _, name in ipairs(directories) do os.execute("rm -rf '" .. name .. "'") end
+  stores, directories = {}, {}
+  support.now = 1700000000000
+end
+
+--- What f raises; fails when it raises nothing.
+function support.raised(f, ...)
+  local ok, err = pcall(f, ...)
+  assert(not ok, "nothing was raised")
+  return err
+end
+
+--- The records of an iteration: { offset, key, value, timestamp, headers } each.
+function support.collect(...)
+  local list = {}
+  for offset, key, value, timestamp, headers in ... do
+    list[#list + 1] = { offset = offset, key = key, value = value, timestamp = timestamp, headers = headers }
+  end
+  return list
+end
+
+--- "key=value" of each record, "key-" for a tombstone, with blanks between.
+function support.words(...)
+  local list = {}
+  for _, key, value in ... do list[#list + 1] = (key or "nil") .. (value and "=" .. value or "-") end
+  return table.concat(list, " ")
+end
+
+return support

@@ -1,0 +1,299 @@
+-- State tables: what they hold, what on_change hears, and that going on gives what starting anew would.
+local support = require "support"
+
+local raised = support.raised
+
+local function contents(state)
+  local list = {}
+  for key, value in state:pairs() do list[#list + 1] = key .. "=" .. tostring(value) end
+  table.sort(list)
+  return table.concat(list, " ")
+end
+
+-- Options with an on_change that writes down what it hears: "key:old>new".
+local function listener(options)
+  local heard = {}
+  options = options or {}
+  options.on_change = function(key, new, old) heard[#heard + 1] = key .. ":" .. tostring(old) .. ">" .. tostring(new) end
+  return options, function()
+    local text = table.concat(heard, " ")
+    heard = {}
+    return text
+  end
+end
+
+local function put(topic, words)
+  for word in words:gmatch "%S+" do
+    local key, value = word:match "^(%w+)=(%w+)$"
+    assert(topic:append(key or word:match "^%w+", value))
+  end
+end
+
+describe("a state table", function()
+  local topic, store
+
+  before_each(function()
+    topic, store = support.topic { cleanup_policy = "compact", segment_bytes = 1048576, delete_retention_ms = 0 }
+  end)
+  after_each(support.cleanup)
+
+  it("has the last value of every key when it opens", function()
+    put(topic, "a=1 b=1 c=1 a=2 b- d=1 d- d=2")
+    local state = store:table "t"
+    assert.equal("a=2 c=1 d=2", contents(state))
+    assert.equal(3, state:count())
+    assert.equal("2", state:get "a")
+    assert.is_nil(state:get "b")
+    assert.equal(8, state:offset())
+    assert.equal(0, state:update())
+  end)
+
+  it("follows", function()
+    local options, heard = listener()
+    put(topic, "a=1 b=1")
+    local state = store:table("t", options)
+    assert.equal("a:nil>1 b:nil>1", heard())
+    put(topic, "a=2 c=1 c=2 b- b- c=2")
+    assert.equal(6, state:update())
+    assert.equal("a:1>2 c:nil>1 c:1>2 b:1>nil", heard())
+    assert.equal("a=2 c=2", contents(state))
+    assert.equal(2, state:count())
+    assert.equal(8, state:offset())
+    assert.equal(0, state:update())
+    assert.equal("", heard())
+  end)
+
+  it("begins empty", function()
+    local state = store:table "t"
+    assert.equal(0, state:count())
+    assert.equal(0, state:offset())
+    put(topic, "a=1")
+    assert.equal(1, state:update())
+    assert.equal("1", state:get "a")
+  end)
+
+  it("ignores records without a key", function()
+    local plain = store:topic("plain", {})
+    plain:append(nil, "x")
+    plain:append("a", "1")
+    local state = store:table "plain"
+    plain:append(nil, "y")
+    assert.equal(0, state:update())
+    assert.equal("a=1", contents(state))
+    assert.equal(3, state:offset())
+  end)
+
+  it("decodes", function()
+    local options, heard = listener { decode = function(value, key) return key ~= "gone" and tonumber(value) or nil end }
+    put(topic, "a=1 gone=1")
+    local state = store:table("t", options)
+    put(topic, "a=2 gone=2 b=3 b-")
+    assert.equal(4, state:update())
+    assert.equal(2, state:get "a")
+    assert.equal("a:nil>1 a:1>2 b:nil>3 b:3>nil", heard())
+    assert.equal(1, state:count())
+  end)
+
+  it("is in order after decode raised, and tries the record again", function()
+    local bad = true
+    local state = store:table("t", { decode = function(value)
+      if bad and value == "x" then error("no number", 0) end
+      return value
+    end })
+    put(topic, "a=1 b=x c=1")
+    assert.equal("no number", raised(state.update, state))
+    assert.equal("a=1", contents(state))
+    assert.equal(1, state:offset())
+    bad = false
+    assert.equal(2, state:update())
+    assert.equal("a=1 b=x c=1", contents(state))
+  end)
+
+  it("is in order after on_change raised, and goes on behind the record", function()
+    local bad = false
+    local state = store:table("t", { on_change = function(key) if bad and key == "b" then error({ key }) end end })
+    put(topic, "a=1 b=1 c=1")
+    bad = true
+    assert.same({ "b" }, raised(state.update, state))
+    assert.equal("a=1 b=1", contents(state))
+    assert.equal(2, state:count())
+    assert.equal(2, state:offset())
+    assert.equal(1, state:update())
+    assert.equal("a=1 b=1 c=1", contents(state))
+  end)
+
+  it("may be updated by on_change itself", function()
+    local state, heard = nil, {}
+    state = store:table("t", { on_change = function(key, new)
+      heard[#heard + 1] = key .. new
+      if state and key == "a" then state:update() end
+    end })
+    put(topic, "a=1 b=1 c=1")
+    assert.equal(3, state:update())
+    assert.equal("a1 b1 c1", table.concat(heard, " "))
+    assert.equal(3, state:offset())
+  end)
+
+  it("may be closed by on_change itself", function()
+    local state
+    state = store:table("t", { on_change = function() if state then state:close() end end })
+    put(topic, "a=1 b=1")
+    state:update()
+    assert.matches("use after close", raised(state.get, state, "a"))
+  end)
+
+  it("yields in its callbacks", function()
+    put(topic, "a=1 b=1")
+    local co = coroutine.wrap(function()
+      local state = store:table("t", { on_change = function(key) coroutine.yield(key) end })
+      return state:count()
+    end)
+    assert.same({ "a", "b", 2 }, { co(), co(), co() })
+  end)
+
+  it("raises use after close", function()
+    local state = store:table "t"
+    assert.is_true(state:close())
+    assert.is_true(state:close())
+    assert.equal("sediment.table (closed)", tostring(state))
+    for _, method in ipairs { "get", "update", "pairs", "count", "offset" } do
+      local err = raised(function() state[method](state, "a") end)
+      assert.matches("table_spec%.lua:%d+: use after close", err)
+    end
+  end)
+
+  it("checks its arguments", function()
+    assert.equal("unknown_topic", select(3, store:table "none"))
+    assert.matches("unknown option 'decoder'", raised(function() store:table("t", { decoder = print }) end))
+    assert.matches("decode: function expected, got string", raised(function() store:table("t", { decode = "json" }) end))
+    assert.matches("table_spec.lua:%d+: bad argument #1 to 'table' %(name: string expected, got nil", raised(function() store:table() end))
+    assert.equal("unknown_partition", select(3, store:table("t"):offset(1)))
+  end)
+
+  describe("of several partitions", function()
+    before_each(function() topic = store:topic("many", { partitions = 3, cleanup_policy = "compact" }) end)
+
+    it("has the keys of all", function()
+      for i = 1, 30 do topic:append("k" .. i, "1") end
+      local state = store:table "many"
+      assert.equal(30, state:count())
+      for i = 1, 30, 2 do topic:append("k" .. i, nil) end
+      assert.equal(15, state:update())
+      assert.equal(15, state:count())
+      assert.equal("1", state:get "k2")
+      assert.is_nil(state:get "k1")
+      local n = 0
+      for p = 0, 2 do n = n + state:offset(p) end
+      assert.equal(45, n)
+    end)
+
+    it("sweeps only the partition that was cleaned", function()
+      for p = 0, 2 do topic:append("k" .. p, "1", { partition = p }) end
+      local options, heard = listener()
+      local state = store:table("many", options)
+      heard()
+      topic:append("k1", nil, { partition = 1 })
+      topic:append("x", "1", { partition = 1 })
+      topic:roll(1)
+      assert(topic:compact { force = true })
+      support.now = support.now + 86400001
+      assert(topic:compact { force = true })
+      assert(state:update())
+      assert.equal("k0=1 k2=1 x=1", contents(state))
+      assert.equal("", (heard():gsub("x:nil>1", ""):gsub("k1:1>nil", ""):gsub(" ", "")))
+    end)
+
+    it("grows with the topic", function()
+      for i = 1, 30 do topic:append("k" .. i, "1") end
+      local state = store:table "many"
+      assert(topic:alter { partitions = 5 })
+      for i = 31, 60 do topic:append("k" .. i, "1") end
+      assert.equal(30, state:update())
+      assert.equal(60, state:count())
+    end)
+  end)
+
+  describe("that missed a deletion", function()
+    -- Puts a tombstone behind the purge floor: cleans twice, the second time after its horizon.
+    local function purge()
+      topic:roll()
+      assert(topic:compact { force = true })
+      support.now = support.now + 1000
+      assert(topic:compact { force = true })
+    end
+
+    it("drops the keys that vanished and applies what is new", function()
+      local options, heard = listener()
+      put(topic, "a=1 b=1 c=1")
+      local state = store:table("t", options)
+      heard()
+      put(topic, "b- c=2 d=1")
+      purge()
+      assert(topic:stats().partitions[0].purge_floor >= 3)
+      assert.equal(3, state:update())
+      assert.equal("a=1 c=2 d=1", contents(state))
+      assert.equal("c:1>2 d:nil>1 b:1>nil", heard())
+      assert.equal(3, state:count())
+      assert.equal(0, state:update())
+    end)
+
+    it("does it again when on_change raised in between", function()
+      local bad, gone = false, {}
+      put(topic, "a=1 b=1 c=1")
+      local state = store:table("t", { on_change = function(key, new)
+        if bad and new then error("bad", 0) end
+        if not new then gone[#gone + 1] = key end
+      end })
+      put(topic, "b- c=2")
+      purge()
+      bad = true
+      assert.equal("bad", raised(state.update, state))
+      assert.equal("a=1 b=1 c=2", contents(state))
+      bad = false
+      assert(state:update())
+      assert.equal("a=1 c=2", contents(state))
+      assert.same({ "b" }, gone)
+    end)
+
+    it("equals a fresh one, whatever happened", function()
+      math.randomseed(7)
+      local state = store:table "t"
+      for round = 1, 60 do
+        for _ = 1, math.random(1, 8) do
+          local key = "k" .. math.random(1, 12)
+          topic:append(key, math.random() < 0.6 and tostring(math.random(1, 99)) or nil)
+        end
+        if math.random() < 0.3 then purge() end
+        if math.random() < 0.6 then
+          assert(state:update())
+          assert.equal(contents(store:table "t"), contents(state), "round " .. round)
+          local n = 0
+          for _ in state:pairs() do n = n + 1 end
+          assert.equal(n, state:count())
+        end
+      end
+    end)
+  end)
+
+  it("drops the keys whose last record the log start has passed", function()
+    local both = store:topic("both", { cleanup_policy = "compact,delete" })
+    put(both, "a=1 b=1 a=2 c=1")
+    local options, heard = listener()
+    local state = store:table("both", options)
+    heard()
+    assert.equal(2, both:delete_records(2))
+    assert.equal(1, state:update())
+    assert.equal("b:1>nil", heard())
+    assert.equal("a=2 c=1", contents(state))
+    put(both, "d=1")
+    assert.equal(4, both:delete_records(4))
+    assert.equal(3, state:update())
+    assert.equal("d=1", contents(state))
+  end)
+
+  it("tells when its topic was deleted", function()
+    local state = store:table "t"
+    store:delete_topic "t"
+    assert.equal("unknown_topic", select(3, state:update()))
+  end)
+end)
