@@ -66,7 +66,8 @@ int luaopen_sediment_core(lua_State *L) {
   sdml_open_partition(L);
   lua_pop(L, 1);
   sdml_open_reader(L);
-  lua_pop(L, 1);
+  sdml_open_held(L);
+  lua_pop(L, 2);
   add_functions(L);
   lua_pushliteral(L, SDM_VERSION);
   lua_setfield(L, -2, "_VERSION");

@@ -49,6 +49,32 @@ void *sdml_new(lua_State *L, size_t size, const char *class, int owner) {
   return object;
 }
 
+/* ---- holders ---- */
+
+void sdml_drop(sdml_held *h) {
+  void *memory = h->memory;
+  h->memory = NULL;
+  if (memory) h->release(memory);
+}
+
+sdml_held *sdml_hold(lua_State *L, void (*release)(void *)) {
+  sdml_held *h = sdml_new(L, sizeof *h, SDML_HELD, 0);
+  h->release = release;
+  return h;
+}
+
+static int held_gc(lua_State *L) {
+  sdml_drop(sdml_self(L, SDML_HELD));
+  return 0;
+}
+
+void sdml_open_held(lua_State *L) {
+  static const luaL_Reg methods[] = { { NULL, NULL } }, meta[] = { { "__gc", held_gc }, { NULL, NULL } };
+  sdml_class(L, SDML_HELD, methods, meta);
+}
+
+/* ---- time ---- */
+
 int64_t sdml_now(lua_State *L, int index, sdml_store *s) {
   if (!s->has_clock) return sdm_wall_ms();
   sdml_getcompanion(L, index);

@@ -4,12 +4,18 @@
 
 /* ---- reports ---- */
 
+static void free_segments(void *segments) {
+  sdm_segments_free(segments);
+}
+
 int sdml_push_segments(lua_State *L, sdm_log *log) {
   static const char *const states[] = { "clean", "dirty", "active" };
   sdm_segment_info *list;
   size_t count;
+  sdml_held *held = sdml_hold(L, free_segments);
   int rc = sdm_log_segments(log, &list, &count);
   if (rc < 0) return sdml_fail(L, rc);
+  held->memory = list;
   lua_createtable(L, (int)count, 0);
   for (size_t i = 0; i < count; i++) {
     lua_createtable(L, 0, 6);
@@ -23,7 +29,7 @@ int sdml_push_segments(lua_State *L, sdm_log *log) {
     lua_setfield(L, -2, "path");
     lua_rawseti(L, -2, (int)i + 1);
   }
-  sdm_segments_free(list);
+  sdml_drop(held);
   return 1;
 }
 

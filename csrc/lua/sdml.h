@@ -18,6 +18,7 @@
 #define SDML_PARTITION "sediment.partition"
 #define SDML_READER "sediment.reader"
 #define SDML_ERROR "sediment.error"
+#define SDML_HELD "sediment.held"
 
 /* Fields of a userdata's companion table. */
 enum { SDML_OWNER = 1, SDML_CLOCK = 2, SDML_PATH = 3 };
@@ -74,6 +75,12 @@ void sdml_settings(lua_State *L, int arg, int index, const char *what, sdm_setti
 /* ---- object.c ---- */
 void sdml_functions(lua_State *L, const luaL_Reg *functions);              /* into the table below the value on top, which they share */
 void sdml_class(lua_State *L, const char *name, const luaL_Reg *methods, const luaL_Reg *meta);    /* pushes the table of methods */
+typedef struct sdml_held {                /* memory of the library that a Lua error must not leak */
+  void *memory;
+  void (*release)(void *);
+} sdml_held;
+sdml_held *sdml_hold(lua_State *L, void (*release)(void *));               /* pushes a holder; the memory goes when it is dropped */
+void sdml_drop(sdml_held *h);
 void *sdml_new(lua_State *L, size_t size, const char *class, int owner);   /* zeroed userdata; its companion keeps `owner` (0: nothing) */
 int64_t sdml_now(lua_State *L, int index, sdml_store *s);                  /* the clock of the userdata at `index`, which belongs to s */
 int64_t sdml_when(lua_State *L, int arg, sdml_store *s, bool *force);      /* options {now=, force=}: now, else the clock of argument 1 */
@@ -98,6 +105,7 @@ int sdml_push_log_stats(lua_State *L, sdm_log *log, int64_t now);          /* pu
 
 /* ---- reader.c ---- */
 void sdml_open_reader(lua_State *L);
+void sdml_open_held(lua_State *L);
 int sdml_reader_of_topic(lua_State *L);
 int sdml_reader_load(lua_State *L);
 

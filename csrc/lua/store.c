@@ -103,18 +103,25 @@ static sdml_store *timed_self(lua_State *L, int64_t *now) {
   return open_self(L);
 }
 
+static void free_names(void *names) {
+  sdm_names_free(names);
+}
+
 /* Pushes the array of names; 0 or a failure's code. */
 static int push_topics(lua_State *L, sdml_store *s) {
   char **names;
   size_t count;
   lua_newtable(L);
+  sdml_held *held = sdml_hold(L, free_names);
   int rc = sdm_store_topics(s->store, &names, &count);
   if (rc < 0) return rc;
+  held->memory = names;
   for (size_t i = 0; i < count; i++) {
     lua_pushstring(L, names[i]);
-    lua_rawseti(L, -2, (int)i + 1);
+    lua_rawseti(L, -3, (int)i + 1);
   }
-  sdm_names_free(names);
+  sdml_drop(held);
+  lua_pop(L, 1);
   return 0;
 }
 
