@@ -92,7 +92,7 @@ int sdml_store_open(lua_State *L);
 void sdml_open_topic(lua_State *L);
 int sdml_store_topic(lua_State *L);                                        /* store:topic */
 sdml_topic *sdml_topic_self(lua_State *L, int64_t *now);                   /* open, and the time; raises use after close */
-sdml_topic *sdml_topic_check(lua_State *L, int arg);                       /* the same for functions that are no methods, without the time */
+sdml_topic *sdml_topic_check(lua_State *L, int arg);                       /* the same for functions that are no methods */
 int sdml_push_topic_stats(lua_State *L, sdm_topic *topic, int64_t now);    /* pushes {partitions=}: 0; or a failure's code */
 int sdml_topic_append(lua_State *L);
 int sdml_topic_append_batch(lua_State *L);
