@@ -110,14 +110,16 @@ static int partition_earliest(lua_State *L) {
   int64_t offset = 0;
   sdml_partition *p = self(L);
   int rc = take_number(L, 2);
-  return push_offset(L, rc < 0 ? rc : sdm_log_earliest(p->log, &offset), offset);
+  if (rc >= 0) rc = sdm_log_earliest(p->log, &offset);
+  return push_offset(L, rc, offset);
 }
 
 static int partition_latest(lua_State *L) {
   int64_t offset = 0;
   sdml_partition *p = self(L);
   int rc = take_number(L, 2);
-  return push_offset(L, rc < 0 ? rc : sdm_log_latest(p->log, &offset), offset);
+  if (rc >= 0) rc = sdm_log_latest(p->log, &offset);
+  return push_offset(L, rc, offset);
 }
 
 static int partition_offset_for_time(lua_State *L) {
