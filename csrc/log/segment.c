@@ -45,7 +45,7 @@ static sdm_segment *new_segment(sdm_fs *fs, const char *dir, int64_t base_offset
   s->dir = copy;
   s->base_offset = base_offset;
   s->writable = writable;
-  s->max_timestamp = s->first_timestamp = s->records = s->last_tombstone = SDM_UNKNOWN;
+  s->max_timestamp = s->first_timestamp = s->records = s->last_tombstone = s->horizon = SDM_UNKNOWN;
   sdm_mutex_init(&s->lock);
   return s;
 }

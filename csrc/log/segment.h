@@ -34,6 +34,7 @@ typedef struct sdm_segment {
   int64_t first_timestamp;               /* max timestamp of the first batch; SDM_UNKNOWN, -1 */
   int64_t records;                       /* SDM_UNKNOWN */
   int64_t last_tombstone;                /* highest offset of one; SDM_UNKNOWN, -1 */
+  int64_t horizon;                       /* earliest delete horizon that still has a tombstone (cleaner/tombstone.h); SDM_UNKNOWN */
   sdm_file *files[SDM_FILE_KINDS];
 } sdm_segment;
 

@@ -1,0 +1,274 @@
+/* One pass: (1) map the keys of the dirty part to their latest offsets, as far as the map holds; (2) rewrite all segments up to there, clean ones
+** included, group by group; (3) after each group, swap it in, durably; (4) note how far the log is clean.
+** A crash between any two steps leaves a log that reads the same; the next pass does again what is missing.
+*/
+#include "cleaner/clean.h"
+
+#include "base/clock.h"
+#include "cleaner/cleanable.h"
+#include "cleaner/maintenance.h"
+#include "cleaner/rewrite.h"
+#include "cleaner/tombstone.h"
+#include "log/offsets.h"
+#include "log/scanner.h"
+#include "log/swap.h"
+
+typedef struct pass {
+  sdm_log *log;
+  const sdm_log_config *cfg;
+  sdm_compact_report *report;
+  sdm_segment **segments;                /* those below `bound`, ascending */
+  size_t count;
+  int64_t from, bound;                   /* dirty range */
+  int64_t now;
+  sdm_scanner scan;
+  sdm_offset_map map;
+  sdm_rewrite rewrite;
+  sdm_output output;
+} pass;
+
+/* Between batches: has the ground moved? */
+static int may_go_on(const pass *p) { return sdm_log_check_writable(p->log); }
+
+static int start_scan(pass *p, sdm_segment *s) {
+  sdm_file *f;
+  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc == 0) sdm_scanner_start(&p->scan, f, 0, s->size);
+  return rc;
+}
+
+static int next_batch(pass *p, sdm_batch *b, const uint8_t **bytes) {
+  int rc = may_go_on(p);
+  if (rc == 0) rc = sdm_scan_batch(&p->scan, b, bytes);
+  if (rc == 0 && p->scan.torn) rc = sdm_fail(SDM_CORRUPT, "%s is cut off in the batch at position %lld", p->scan.file->path, (long long)p->scan.position);
+  if (rc == SDM_CORRUPT) p->report->corrupt++;
+  return rc;
+}
+
+/* ---- (1) ---- */
+
+enum { GROUP = 32 };
+
+typedef struct key_group {               /* keys whose slots are on their way into the cache */
+  struct sdm_hash128 hashes[GROUP];
+  int64_t offsets[GROUP];
+  size_t count;
+} key_group;
+
+/* Returns the offset up to which everything is mapped, exclusive; *full when it stopped short. */
+static int64_t put_group(pass *p, key_group *g, int64_t mapped, bool *full) {
+  for (size_t i = 0; i < g->count; i++) {
+    if (!sdm_offset_map_put(&p->map, g->hashes[i], g->offsets[i])) {
+      *full = true;
+      break;
+    }
+    mapped = g->offsets[i] + 1;
+  }
+  g->count = 0;
+  return mapped;
+}
+
+static int map_batch(pass *p, const uint8_t *bytes, const sdm_batch *b, int64_t *mapped, bool *full) {
+  sdm_record_iter it;
+  sdm_record r;
+  key_group g;
+  int rc = 0;
+  g.count = 0;
+  sdm_record_iter_init(&it, b, bytes + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER);
+  while (!*full && (rc = sdm_record_next(&it, &r)) == 1) {
+    if (r.offset < p->from || r.key_size < 0) continue;
+    g.hashes[g.count] = sdm_hash128(r.key, (size_t)r.key_size);
+    g.offsets[g.count] = r.offset;
+    sdm_offset_map_prefetch(&p->map, g.hashes[g.count]);
+    if (++g.count == GROUP) *mapped = put_group(p, &g, *mapped, full);
+  }
+  if (rc == SDM_CORRUPT) p->report->corrupt++;
+  if (rc < 0) return rc;
+  if (!*full) *mapped = put_group(p, &g, *mapped, full);
+  if (!*full) *mapped = sdm_batch_last_offset(b) + 1;
+  return 0;
+}
+
+static int map_segment(pass *p, sdm_segment *s, int64_t *mapped, bool *full) {
+  sdm_batch b;
+  const uint8_t *bytes;
+  int rc = start_scan(p, s);
+  while (rc == 0 && !*full && (rc = next_batch(p, &b, &bytes)) == 1) {
+    rc = 0;
+    if (sdm_batch_last_offset(&b) < p->from || sdm_batch_is(&b, SDM_ATTR_CONTROL)) continue;
+    if (sdm_batch_codec(&b) != SDM_CODEC_NONE) return sdm_fail(SDM_UNSUPPORTED, "%s has compressed batches, and the codec is not built in", s->dir);
+    rc = map_batch(p, bytes, &b, mapped, full);
+  }
+  p->report->bytes_read += p->scan.position;
+  return rc;
+}
+
+/* *mapped becomes the offset that this pass cleans to, exclusive. */
+static int build_map(pass *p, int64_t *mapped) {
+  bool full = false;
+  int rc = 0;
+  *mapped = p->from;
+  for (size_t i = 0; rc == 0 && !full && i < p->count; i++) {
+    int64_t next = i + 1 < p->count ? p->segments[i + 1]->base_offset : p->bound;
+    if (next <= p->from) continue;
+    rc = map_segment(p, p->segments[i], mapped, &full);
+    if (rc == 0 && !full) *mapped = next;
+  }
+  return rc;
+}
+
+/* ---- (2) and (3) ---- */
+
+static int64_t file_size(sdm_segment *s, sdm_file_kind kind) {
+  sdm_file *f;
+  sdm_file_info info;
+  return sdm_segment_file(s, kind, &f) == 0 && s->fs->info(f, &info) == 0 ? info.size : 0;
+}
+
+/* How many segments from i on make one output segment. */
+static size_t group_size(const pass *p, size_t i, size_t end) {
+  int64_t bytes = 0, index = 0, timeindex = 0, base = p->segments[i]->base_offset;
+  size_t n = 0;
+  for (; i + n < end; n++) {
+    sdm_segment *s = p->segments[i + n];
+    int64_t next = i + n + 1 < p->count ? p->segments[i + n + 1]->base_offset : p->bound;
+    int64_t s_index = file_size(s, SDM_FILE_INDEX), s_timeindex = file_size(s, SDM_FILE_TIMEINDEX);
+    bool fits = bytes + s->size <= p->cfg->segment_bytes && index + s_index <= p->cfg->segment_index_bytes &&
+                timeindex + s_timeindex <= p->cfg->segment_index_bytes && (s->size == 0 || next - 1 - base <= INT32_MAX);
+    if (n > 0 && !fits) break;
+    bytes += s->size;
+    index += s_index;
+    timeindex += s_timeindex;
+  }
+  return n;
+}
+
+static int rewrite_segment(pass *p, sdm_segment *s) {
+  sdm_batch b;
+  const uint8_t *bytes;
+  int rc = start_scan(p, s);
+  while (rc == 0 && (rc = next_batch(p, &b, &bytes)) == 1) {
+    rc = sdm_rewrite_batch(&p->rewrite, bytes, &b, &p->output);
+    if (rc == SDM_CORRUPT) p->report->corrupt++;
+  }
+  p->report->bytes_read += s->size;
+  return rc;
+}
+
+static int swap_in(pass *p, int64_t from, int64_t to) {
+  int rc = p->rewrite.floor >= 0 ? sdm_log_raise_floor(p->log, p->rewrite.floor) : 0;
+  if (rc == 0) rc = sdm_log_lock(p->log);
+  if (rc < 0) return rc;
+  rc = sdm_swap_locked(p->log, from, to, p->now);
+  sdm_log_unlock(p->log);
+  return rc;
+}
+
+static int clean_group(pass *p, size_t i, size_t n) {
+  sdm_segment *last = p->segments[i + n - 1];
+  int64_t base = p->segments[i]->base_offset;
+  p->rewrite.changed = n > 1;
+  p->rewrite.floor = -1;
+  int rc = sdm_output_open(&p->output, p->log, base, p->cfg);
+  for (size_t k = i; rc == 0 && k < i + n; k++) rc = rewrite_segment(p, p->segments[k]);
+  if (rc == 0 && !p->rewrite.changed) {      /* it would be the same file */
+    p->report->bytes_written += p->output.size;
+    sdm_output_discard(&p->output);
+    return 0;
+  }
+  if (rc == 0) rc = sdm_output_finish(&p->output, last->modified_ms);
+  if (rc == 0) rc = swap_in(p, base, last->base_offset + 1);
+  if (rc < 0) sdm_output_discard(&p->output);
+  else p->report->bytes_written += p->output.size;
+  return rc;
+}
+
+/* Rewrites the segments whose base is below `end`; a purge leaves each where it is. */
+static int rewrite_all(pass *p, int64_t end, bool purge) {
+  size_t count = 0;
+  int rc = 0;
+  while (count < p->count && p->segments[count]->base_offset < end) count++;
+  for (size_t i = 0, n; rc == 0 && i < count; i += n) {
+    n = purge ? 1 : group_size(p, i, count);
+    rc = clean_group(p, i, n);
+  }
+  p->report->records_read += p->rewrite.records_read;
+  p->report->records_written += p->rewrite.records_written;
+  p->report->tombstones_removed += p->rewrite.tombstones_removed;
+  p->report->keyless_dropped += p->rewrite.keyless_dropped;
+  atomic_fetch_add(&p->log->control->keyless_dropped, p->rewrite.keyless_dropped);
+  return rc;
+}
+
+/* ---- passes ---- */
+
+static int begin(pass *p) { return sdm_log_segment_refs(p->log, p->bound, &p->segments, &p->count); }
+
+static void end(pass *p) {
+  sdm_segments_unref(p->segments, p->count);
+  sdm_offset_map_free(&p->map);
+  sdm_rewrite_free(&p->rewrite);
+  sdm_output_free(&p->output);
+  sdm_scanner_free(&p->scan);
+}
+
+static int run_pass(pass *p, const sdm_clean_options *o, int64_t *cleaned_to) {
+  int rc = begin(p);
+  if (rc == 0) rc = sdm_offset_map_init(&p->map, o->map_bytes, o->load_factor);
+  if (rc == 0) rc = build_map(p, cleaned_to);
+  if (rc == 0) {
+    p->rewrite = (sdm_rewrite){.cfg = p->cfg, .map = &p->map, .mapped_end = *cleaned_to, .bound = p->bound, .now = p->now};
+    rc = rewrite_all(p, *cleaned_to, false);
+  }
+  if (rc == 0) rc = sdm_offsets_set(p->log->env, SDM_CLEANER_CHECKPOINT, p->log->topic, p->log->partition, *cleaned_to);
+  end(p);
+  return rc;
+}
+
+static int run_purge(pass *p) {
+  int rc = begin(p);
+  if (rc == 0) {
+    p->rewrite = (sdm_rewrite){.cfg = p->cfg, .mapped_end = p->bound, .bound = p->bound, .now = p->now};
+    rc = rewrite_all(p, p->bound, true);
+  }
+  end(p);
+  return rc;
+}
+
+static pass new_pass(sdm_log *l, const sdm_log_config *cfg, int64_t from, int64_t bound, int64_t now, sdm_compact_report *report) {
+  return (pass){.log = l, .cfg = cfg, .report = report, .from = from, .bound = bound, .now = now};
+}
+
+static int clean_locked(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t now, sdm_compact_report *report) {
+  sdm_cleanable c;
+  int rc = sdm_cleanable_range(l, cfg, now, &c);
+  if (rc < 0) return rc;
+  if (c.dirty_bytes > 0 && (o->force || sdm_cleaning_due(&c, cfg))) {
+    report->partitions++;
+    for (int64_t from = c.first_dirty; rc == 0 && from < c.bound && (from == c.first_dirty || !o->once);) {
+      pass p = new_pass(l, cfg, from, c.bound, now, report);
+      rc = run_pass(&p, o, &from);
+    }
+    return rc;
+  }
+  rc = sdm_tombstones_due(l, c.first_dirty, now);
+  if (rc <= 0) return rc;
+  report->partitions++;
+  pass p = new_pass(l, cfg, 0, c.first_dirty, now, report);
+  return run_purge(&p);
+}
+
+int sdm_clean(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t now, sdm_compact_report *report) {
+  double began = sdm_monotonic_seconds();
+  int64_t corrupt = report->corrupt;
+  int rc = sdm_maintenance_lock(l);
+  if (rc < 0) return rc;
+  rc = clean_locked(l, cfg, o, now, report);
+  sdm_maintenance_unlock(l);
+  report->seconds += sdm_monotonic_seconds() - began;
+  if (rc != SDM_CORRUPT) return rc;
+  if (report->corrupt == corrupt) report->corrupt++;
+  atomic_fetch_add(&l->control->corrupt_batches, report->corrupt - corrupt);
+  report->partitions--;
+  return 0;
+}

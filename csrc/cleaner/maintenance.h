@@ -1,0 +1,11 @@
+/* One retention or cleaning at a time on a partition, over all processes. */
+#ifndef SDM_CLEANER_MAINTENANCE_H
+#define SDM_CLEANER_MAINTENANCE_H
+
+#include "log/log.h"
+
+/* Waits for whoever is at work; puts right what a dead worker left (unfinished .cleaned files). */
+int sdm_maintenance_lock(sdm_log *l);
+void sdm_maintenance_unlock(sdm_log *l);
+
+#endif

@@ -1,0 +1,141 @@
+/* Three rules, one after the other; each walks from the oldest segment and stops at the first that may stay. The active segment goes only by time,
+** and only when every older one goes too: it is rolled first and then is a closed one. Size never takes it.
+*/
+#include "cleaner/retention.h"
+
+#include "base/clock.h"
+#include "cleaner/maintenance.h"
+#include "cleaner/tombstone.h"
+#include "log/retired.h"
+
+typedef struct retention {
+  sdm_log *log;
+  const sdm_log_config *cfg;
+  int64_t now;
+  sdm_segment **segments;
+  size_t count;
+  sdm_end end;                           /* as the segments were listed */
+  int64_t over;                          /* bytes above retention.bytes */
+} retention;
+
+static bool is_active(const retention *r, size_t i) { return i + 1 == r->count; }
+static int64_t size_of(const retention *r, size_t i) { return is_active(r, i) ? r->end.position : r->segments[i]->size; }
+
+/* 1: segment i may go, 0: it stays and ends the walk. */
+typedef int rule(retention *r, size_t i);
+
+static int below_start(retention *r, size_t i) {
+  return !is_active(r, i) && r->segments[i + 1]->base_offset <= sdm_log_start(r->log);
+}
+
+static int over_size(retention *r, size_t i) {
+  if (is_active(r, i)) return 0;
+  r->over -= size_of(r, i);
+  return r->over >= 0;
+}
+
+static int expired(retention *r, size_t i) {
+  int64_t newest;
+  int rc = sdm_log_largest_timestamp(r->log, r->segments[i], &newest);
+  return rc < 0 ? rc : sdm_sub_sat(r->now, newest) > r->cfg->retention_ms;
+}
+
+static int count_deletable(retention *r, rule *may_go, size_t *n) {
+  *n = 0;
+  for (size_t i = 0; i < r->count; i++) {
+    if (is_active(r, i) && size_of(r, i) == 0) return 0;
+    int rc = may_go(r, i);
+    if (rc <= 0) return rc;
+    *n = i + 1;
+  }
+  return 0;
+}
+
+static int look(retention *r) {
+  sdm_segments_unref(r->segments, r->count);
+  r->segments = NULL;
+  r->count = 0;
+  int rc = sdm_log_lock(r->log);
+  if (rc < 0) return rc;
+  rc = sdm_log_seal_locked(r->log, r->cfg);
+  if (rc == 0) rc = sdm_log_sync_locked(r->log);
+  if (rc == 0) rc = sdm_log_read_end(r->log, &r->end, NULL);
+  if (rc == 0) rc = sdm_log_list(r->log, &r->segments, &r->count);
+  sdm_log_unlock(r->log);
+  return rc;
+}
+
+/* The active segment can go only as a closed one. An append that came in between saves it: then it stays, and all older ones go. */
+static int roll_unless_changed(retention *r, size_t *n) {
+  sdm_end now;
+  int rc = sdm_log_lock(r->log);
+  if (rc < 0) return rc;
+  rc = sdm_log_read_end(r->log, &now, NULL);
+  if (rc == 0 && sdm_end_offset(&now) != sdm_end_offset(&r->end)) (*n)--;
+  else if (rc == 0) rc = sdm_log_roll_locked(r->log, r->cfg, sdm_end_offset(&r->end), r->now);
+  sdm_log_unlock(r->log);
+  return rc;
+}
+
+static int rename_oldest(retention *r, size_t n, sdm_retain_report *report) {
+  int rc = sdm_log_lock(r->log);
+  if (rc < 0) return rc;
+  rc = sdm_log_sync_locked(r->log);
+  for (size_t i = 0; rc == 0 && i < n; i++) {
+    if ((rc = sdm_retire(r->log, r->segments[i], r->now)) < 0) break;
+    rc = sdm_log_edit_segments(r->log, r->segments[i]->base_offset, r->segments[i]->base_offset + 1, NULL);
+    report->segments++;
+    report->bytes += size_of(r, i);
+  }
+  sdm_log_unlock(r->log);
+  return rc;
+}
+
+static int delete_oldest(retention *r, size_t n, sdm_retain_report *report) {
+  int rc = 0;
+  if (n == r->count) rc = roll_unless_changed(r, &n);
+  if (rc < 0 || n == 0) return rc;
+  int64_t start = n < r->count ? r->segments[n]->base_offset : sdm_end_offset(&r->end);
+  rc = sdm_tombstones_leave_with(r->log, r->segments, n);
+  if (rc == 0) rc = sdm_log_set_start(r->log, start);
+  return rc == 0 ? rename_oldest(r, n, report) : rc;
+}
+
+static int apply(retention *r, rule *may_go, sdm_retain_report *report) {
+  size_t n;
+  int rc = count_deletable(r, may_go, &n);
+  if (rc < 0 || n == 0) return rc;
+  rc = delete_oldest(r, n, report);
+  return rc == 0 ? look(r) : rc;
+}
+
+static int apply_all(retention *r, sdm_retain_report *report) {
+  int rc = look(r);
+  if (rc == 0) rc = apply(r, below_start, report);
+  if (rc < 0 || !(r->cfg->cleanup_policy & SDM_POLICY_DELETE)) return rc;
+  if (r->cfg->retention_bytes >= 0) {
+    r->over = -r->cfg->retention_bytes;
+    for (size_t i = 0; i < r->count; i++) r->over += size_of(r, i);
+    rc = apply(r, over_size, report);
+  }
+  if (rc == 0 && r->cfg->retention_ms >= 0) rc = apply(r, expired, report);
+  return rc;
+}
+
+int sdm_retain(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_report *report) {
+  retention r = {.log = l, .cfg = cfg, .now = now};
+  int rc = sdm_maintenance_lock(l);
+  if (rc < 0) return rc;
+  rc = apply_all(&r, report);
+  sdm_maintenance_unlock(l);
+  sdm_segments_unref(r.segments, r.count);
+  return rc;
+}
+
+int sdm_retention_unlink(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *segments) {
+  int rc = sdm_maintenance_lock(l);
+  if (rc < 0) return rc;
+  rc = sdm_retired_unlink(l, now, cfg->file_delete_delay_ms, segments);
+  sdm_maintenance_unlock(l);
+  return rc;
+}

@@ -1,0 +1,135 @@
+/* Offsets never change: a rewritten batch keeps its base offset and its last offset delta, whatever left it. A batch of which all stays, and that
+** gets no delete horizon, is copied byte for byte.
+*/
+#include "cleaner/rewrite.h"
+
+#include "base/mem.h"
+#include "cleaner/tombstone.h"
+
+enum { GROUP = 32 };                     /* map slots fetched ahead */
+
+void sdm_rewrite_free(sdm_rewrite *w) {
+  sdm_free(w->records);
+  sdm_free(w->stays);
+  w->records = NULL;
+  w->stays = NULL;
+  w->capacity = 0;
+}
+
+static int make_room(sdm_rewrite *w, size_t count) {
+  if (count <= w->capacity) return 0;
+  sdm_rewrite_free(w);
+  w->records = sdm_malloc(count * sizeof *w->records);
+  w->stays = sdm_malloc(count * sizeof *w->stays);
+  if (!w->records || !w->stays) return sdm_no_memory();
+  w->capacity = count;
+  return 0;
+}
+
+/* `latest`: offset that the map has for the key, -1. In Kafka's order. */
+static bool stays(sdm_rewrite *w, const sdm_batch *b, const sdm_record *r, int64_t latest) {
+  if (r->offset >= w->mapped_end) return true;
+  if (w->map && r->key_size < 0) {
+    w->keyless_dropped++;
+    return false;
+  }
+  if (r->offset < latest) return false;
+  if (!sdm_tombstone_expired(b, r, w->now)) return true;
+  w->tombstones_removed++;
+  if (r->offset > w->floor) w->floor = r->offset;
+  return false;
+}
+
+static size_t decide_group(sdm_rewrite *w, const sdm_batch *b, size_t from, size_t to) {
+  struct sdm_hash128 hashes[GROUP];
+  size_t kept = 0;
+  for (size_t i = from; w->map && i < to; i++) {
+    const sdm_record *r = &w->records[i];
+    if (r->key_size < 0) continue;
+    hashes[i - from] = sdm_hash128(r->key, (size_t)r->key_size);
+    sdm_offset_map_prefetch(w->map, hashes[i - from]);
+  }
+  for (size_t i = from; i < to; i++) {
+    const sdm_record *r = &w->records[i];
+    int64_t latest = w->map && r->key_size >= 0 ? sdm_offset_map_get(w->map, hashes[i - from]) : -1;
+    w->stays[i] = stays(w, b, r, latest);
+    kept += w->stays[i];
+  }
+  return kept;
+}
+
+/* Decodes all records and marks those that stay. */
+static int decide(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, size_t *count, size_t *kept) {
+  sdm_record_iter it;
+  size_t n = 0;
+  int rc = make_room(w, (size_t)b->count);
+  if (rc < 0) return rc;
+  sdm_record_iter_init(&it, b, bytes + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER);
+  while ((rc = sdm_record_next(&it, &w->records[n])) == 1) {
+    if (++n == (size_t)b->count) break;
+  }
+  if (rc < 0) return rc;
+  *count = n;
+  *kept = 0;
+  for (size_t i = 0; i < n; i += GROUP) *kept += decide_group(w, b, i, i + GROUP < n ? i + GROUP : n);
+  return 0;
+}
+
+static int write_empty(sdm_rewrite *w, const sdm_batch *b, sdm_output *out) {
+  sdm_batch e = *b;
+  int rc = sdm_buf_reserve(&out->pending, SDM_BATCH_HEADER);
+  if (rc < 0) return rc;
+  e.size = SDM_BATCH_HEADER;
+  e.attributes = (int16_t)(b->attributes & (SDM_ATTR_APPEND_TIME | SDM_ATTR_TRANSACTIONAL | SDM_ATTR_CONTROL));
+  e.base_timestamp = SDM_NO_TIMESTAMP;
+  e.count = 0;
+  sdm_batch_seal(out->pending.data + out->pending.size, &e);
+  out->pending.size += SDM_BATCH_HEADER;
+  w->changed = w->changed || b->count > 0;
+  return sdm_output_added(out, &e);
+}
+
+static int write_rebuilt(sdm_rewrite *w, const sdm_batch *b, size_t count, int64_t horizon, sdm_output *out) {
+  sdm_batch_writer rebuilt = {.batch = *b};
+  size_t first = 0;
+  while (!w->stays[first]) first++;
+  rebuilt.batch.base_timestamp = w->records[first].timestamp;
+  if (horizon != SDM_NO_HORIZON) {
+    rebuilt.batch.attributes |= SDM_ATTR_DELETE_HORIZON;
+    rebuilt.batch.base_timestamp = horizon;
+  }
+  int rc = sdm_batch_begin(&rebuilt, &out->pending);
+  for (size_t i = first; rc == 0 && i < count; i++) {
+    if (w->stays[i]) rc = sdm_batch_add(&rebuilt, &w->records[i]);
+  }
+  if (rc == 0) rc = sdm_batch_end(&rebuilt);
+  w->changed = true;
+  return rc < 0 ? rc : sdm_output_added(out, &rebuilt.batch);
+}
+
+static bool keeps_a_tombstone(const sdm_rewrite *w, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (w->stays[i] && w->records[i].value_size < 0) return true;
+  }
+  return false;
+}
+
+int sdm_rewrite_batch(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, sdm_output *out) {
+  size_t count = 0, kept = 0;
+  if (sdm_batch_is(b, SDM_ATTR_CONTROL)) return sdm_output_add(out, bytes, b);
+  if (sdm_batch_codec(b) != SDM_CODEC_NONE) {
+    return sdm_fail(SDM_UNSUPPORTED, "the batch at offset %lld is compressed, and its codec is not built in", (long long)b->base_offset);
+  }
+  int rc = decide(w, bytes, b, &count, &kept);
+  if (rc < 0) return rc;
+  w->records_read += (int64_t)count;
+  w->records_written += (int64_t)kept;
+  if (kept == 0) {
+    if (sdm_batch_last_offset(b) + 1 == w->bound || b->producer_id >= 0) return write_empty(w, b, out);
+    w->changed = true;
+    return 0;
+  }
+  int64_t horizon = sdm_horizon_after(b, keeps_a_tombstone(w, count), w->cfg, w->now);
+  if (kept == count && horizon == sdm_batch_horizon(b)) return sdm_output_add(out, bytes, b);
+  return write_rebuilt(w, b, count, horizon, out);
+}

@@ -1,0 +1,91 @@
+#include "cleaner/tombstone.h"
+
+#include "base/clock.h"
+#include "log/scanner.h"
+
+bool sdm_is_tombstone(const sdm_record *r) { return r->key_size >= 0 && r->value_size < 0; }
+
+int64_t sdm_batch_horizon(const sdm_batch *b) { return sdm_batch_is(b, SDM_ATTR_DELETE_HORIZON) ? b->base_timestamp : SDM_NO_HORIZON; }
+
+bool sdm_tombstone_expired(const sdm_batch *b, const sdm_record *r, int64_t now) {
+  int64_t horizon = sdm_batch_horizon(b);
+  return r->value_size < 0 && horizon != SDM_NO_HORIZON && now >= horizon;
+}
+
+int64_t sdm_horizon_after(const sdm_batch *b, bool keeps_tombstone, const sdm_log_config *cfg, int64_t now) {
+  int64_t horizon = sdm_batch_horizon(b);
+  if (horizon != SDM_NO_HORIZON || !keeps_tombstone) return horizon;
+  horizon = sdm_add_sat(now, cfg->delete_retention_ms);
+  return horizon == SDM_NO_HORIZON ? horizon - 1 : horizon;
+}
+
+/* ---- which are due ---- */
+
+/* The lowest horizon among a batch's tombstones below `offset`: the batch's, if there is one. */
+static bool holds_tombstone(const sdm_batch *b, const uint8_t *bytes, int64_t offset) {
+  sdm_record_iter it;
+  sdm_record r;
+  sdm_record_iter_init(&it, b, bytes + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER);
+  while (sdm_record_next(&it, &r) == 1 && r.offset < offset) {
+    if (r.value_size < 0) return true;
+  }
+  return false;
+}
+
+/* The earliest horizon of a segment that still has a tombstone to it; remembered, since only cleaning can change it. */
+static int earliest_horizon(sdm_log *l, sdm_segment *s, int64_t offset, int64_t *out) {
+  sdm_scanner scan = {0};
+  sdm_batch b;
+  sdm_file *f;
+  const uint8_t *bytes;
+  int64_t limit;
+  *out = SDM_NO_HORIZON;
+  int rc = sdm_log_segment_limit(l, s, &limit);
+  if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc < 0) return rc;
+  sdm_scanner_start(&scan, f, 0, limit);
+  while ((rc = sdm_scan_batch(&scan, &b, &bytes)) == 1) {
+    if (sdm_batch_horizon(&b) < *out && sdm_batch_codec(&b) == SDM_CODEC_NONE && holds_tombstone(&b, bytes, offset)) *out = sdm_batch_horizon(&b);
+  }
+  sdm_scanner_free(&scan);
+  return rc;
+}
+
+static int horizon_of(sdm_log *l, sdm_segment *s, int64_t offset, bool whole, int64_t *out) {
+  sdm_mutex_lock(&s->lock);
+  *out = s->horizon;
+  sdm_mutex_unlock(&s->lock);
+  if (*out != SDM_UNKNOWN) return 0;
+  int rc = earliest_horizon(l, s, offset, out);
+  if (rc < 0 || !whole) return rc;
+  sdm_mutex_lock(&s->lock);
+  s->horizon = *out;
+  sdm_mutex_unlock(&s->lock);
+  return 0;
+}
+
+int sdm_tombstones_due(sdm_log *l, int64_t offset, int64_t now) {
+  sdm_segment **segments;
+  size_t count;
+  int rc = sdm_log_segment_refs(l, offset, &segments, &count);
+  if (rc < 0) return rc;
+  for (size_t i = 0; rc == 0 && i < count; i++) {
+    int64_t horizon;
+    rc = horizon_of(l, segments[i], offset, i + 1 < count, &horizon);
+    if (rc == 0 && horizon != SDM_NO_HORIZON && now >= horizon) rc = 1;
+  }
+  sdm_segments_unref(segments, count);
+  return rc;
+}
+
+/* ---- leaving with their segment ---- */
+
+int sdm_tombstones_leave_with(sdm_log *l, sdm_segment *const *segments, size_t count) {
+  int64_t floor = -1;
+  for (size_t i = count; i-- > 0 && floor < 0;) {      /* offsets ascend: the last segment that has one has the highest */
+    int64_t records;
+    int rc = sdm_log_count_segment(l, segments[i], &records, &floor);
+    if (rc < 0) return rc;
+  }
+  return sdm_log_raise_floor(l, floor);
+}

@@ -1,0 +1,38 @@
+/* Every rule about tombstones, and nowhere else. A tombstone is a record with a key and a null value (an empty value is a value).
+**
+**   1. A tombstone deletes: the first cleaning that maps it drops every older record of its key (that is rule 3 of rewrite.c).
+**   2. It stays for delete.retention.ms from the cleaning that first keeps it: its batch then gets a delete horizon (KIP-534), which later
+**      cleanings and later values of the config leave as it is.
+**   3. It goes in a cleaning at or after the horizon, which may be one that has nothing else to do.
+**   4. By then every older record of its key is gone for good: the cleaning that set the horizon rewrote all older segments, in ascending order and
+**      each durably, before or together with the one that holds the tombstone.
+**   5. Before it goes, the partition's purge floor is durably raised to its offset, so that a reader who was not here to see it is told (resync).
+**      That holds for a tombstone which retention deletes as well.
+** Source of 1-3: Kafka's cleaner (docs/format.md 8). 4 and 5 are ours.
+*/
+#ifndef SDM_CLEANER_TOMBSTONE_H
+#define SDM_CLEANER_TOMBSTONE_H
+
+#include "format/batch.h"
+#include "log/log.h"
+
+#define SDM_NO_HORIZON INT64_MAX
+
+bool sdm_is_tombstone(const sdm_record *r);
+
+/* Delete horizon of a batch, SDM_NO_HORIZON when it has none yet. */
+int64_t sdm_batch_horizon(const sdm_batch *b);
+
+/* Whether the tombstone's time is up (rule 3). */
+bool sdm_tombstone_expired(const sdm_batch *b, const sdm_record *r, int64_t now);
+
+/* The horizon that a batch has after a cleaning at `now` (rule 2); `keeps_tombstone`: one of the records that stay is a tombstone. */
+int64_t sdm_horizon_after(const sdm_batch *b, bool keeps_tombstone, const sdm_log_config *cfg, int64_t now);
+
+/* Whether a log's part below `offset` holds a tombstone whose time is up at `now`. 1 yes, 0 no. */
+int sdm_tombstones_due(sdm_log *l, int64_t offset, int64_t now);
+
+/* Rule 5 for segments that retention is about to delete. */
+int sdm_tombstones_leave_with(sdm_log *l, sdm_segment *const *segments, size_t count);
+
+#endif
