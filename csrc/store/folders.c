@@ -1,0 +1,155 @@
+/* The folders of partitions: made with Kafka's small files in them, renamed when the topic is deleted, unlinked later. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "log/offsets.h"
+#include "store/store.h"
+
+#define METADATA "partition.metadata"
+#define EPOCHS "leader-epoch-checkpoint"
+#define DELETED_MARK "sediment.deleted"
+
+static char *folder_path(sdm_store *s, const char *topic, int32_t partition) { return sdm_format("%s/%s-%d", s->env.root, topic, partition); }
+
+int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t to) {
+  int rc = 0;
+  for (int32_t p = from; rc == 0 && p < to; p++) {
+    sdm_file_info info;
+    char *path = folder_path(s, topic, p);
+    rc = path ? s->env.fs->path_info(s->env.fs, path, &info) : sdm_no_memory();
+    if (rc == 0) rc = sdm_fail(SDM_EXISTS, "%s is there and belongs to no topic of this store; move it away, or bring it in with import", path);
+    else if (rc == SDM_NOT_FOUND) rc = 0;
+    sdm_free(path);
+  }
+  return rc;
+}
+
+static int write_small_files(sdm_store *s, const char *dir, const sdm_uuid *id) {
+  sdm_buf text = SDM_BUF_INIT;
+  int rc = sdm_epoch_encode(&text, 0);
+  if (rc == 0) rc = sdm_fs_replace(s->env.fs, dir, EPOCHS, text.data, text.size);
+  sdm_buf_clear(&text);
+  if (rc == 0) rc = sdm_metadata_encode(&text, id);
+  if (rc == 0) rc = sdm_fs_replace(s->env.fs, dir, METADATA, text.data, text.size);
+  sdm_buf_free(&text);
+  return rc;
+}
+
+static int check_id(const char *path, const char *text, size_t size, const sdm_uuid *id) {
+  sdm_uuid found;
+  int rc = sdm_metadata_decode(&found, text, size);
+  if (rc < 0) return sdm_fail_within(rc, "%s: ", path);
+  if (memcmp(&found, id, sizeof found) == 0) return 0;
+  return sdm_fail(SDM_CORRUPT, "%s names another topic id than %s does; the folder is of another topic: move it away", path, SDM_TOPICS_NAME);
+}
+
+int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
+  sdm_fs *fs = s->env.fs;
+  char *dir = folder_path(s, topic, partition), *path = dir ? sdm_format("%s/%s", dir, METADATA) : NULL, *text = NULL;
+  size_t size;
+  int rc = path ? sdm_fs_read_all(fs, path, 4096, &text, &size) : sdm_no_memory();
+  if (rc == 0) {
+    rc = check_id(path, text, size, id);
+  } else if (rc == SDM_NOT_FOUND && s->env.writable) {
+    rc = fs->make_dir(fs, dir);
+    if (rc == 0) rc = write_small_files(s, dir, id);
+    if (rc == 0) rc = fs->sync_dir(fs, s->env.root);
+  }
+  sdm_free(text);
+  sdm_free(path);
+  sdm_free(dir);
+  return rc;
+}
+
+/* ---- deletion ---- */
+
+/* Kafka's name for a deleted partition's folder; a long topic name is cut so that the whole fits a file name. */
+static char *deleted_path(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
+  enum { NAME_MAX_BYTES = 255, REST = 32 + 1 + 11 + 1 + 7 };
+  char hex[33];
+  for (int i = 0; i < 16; i++) {
+    static const char digits[] = "0123456789abcdef";
+    hex[2 * i] = digits[id->bytes[i] >> 4];
+    hex[2 * i + 1] = digits[id->bytes[i] & 15];
+  }
+  hex[32] = 0;
+  return sdm_format("%s/%.*s-%d.%s-delete", s->env.root, NAME_MAX_BYTES - REST, topic, partition, hex);
+}
+
+/* Its file time says since when the folder waits. */
+static int mark_deleted(sdm_store *s, const char *dir, int64_t now) {
+  char *path = sdm_format("%s/%s", dir, DELETED_MARK);
+  sdm_file *f;
+  int rc = path ? s->env.fs->open(s->env.fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE, &f) : sdm_no_memory();
+  sdm_free(path);
+  if (rc < 0) return rc;
+  rc = s->env.fs->set_modified(f, now);
+  s->env.fs->close(f);
+  return rc;
+}
+
+/* Tells every process that still has the partition open. */
+static void tell_deleted(sdm_store *s, const char *dir) {
+  sdm_file *f;
+  sdm_control *c;
+  sdm_file_info info;
+  char *path = sdm_format("%s/%s", dir, SDM_CONTROL_NAME);
+  bool there = path && s->env.fs->path_info(s->env.fs, path, &info) == 0 && info.size >= SDM_CONTROL_BYTES;
+  sdm_free(path);
+  if (!there || sdm_control_map(s->env.fs, dir, true, &f, &c) < 0) return;
+  atomic_store(&c->deleted, 1);
+  sdm_control_unmap(s->env.fs, f, c);
+}
+
+int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t now) {
+  char *dir = folder_path(s, topic, partition), *gone = deleted_path(s, topic, id, partition);
+  sdm_file_info info;
+  int rc = dir && gone ? s->env.fs->path_info(s->env.fs, dir, &info) : sdm_no_memory();
+  if (rc == 0) {
+    tell_deleted(s, dir);
+    rc = mark_deleted(s, dir, now);
+    if (rc == 0) rc = s->env.fs->rename(s->env.fs, dir, gone);
+  } else if (rc == SDM_NOT_FOUND) {
+    rc = 0;
+  }
+  static const char *const checkpoints[] = {SDM_LOG_START_CHECKPOINT, SDM_RECOVERY_CHECKPOINT, SDM_CLEANER_CHECKPOINT};
+  for (size_t i = 0; rc == 0 && i < sizeof checkpoints / sizeof *checkpoints; i++) rc = sdm_offsets_set(&s->env, checkpoints[i], topic, partition, -1);
+  sdm_free(dir);
+  sdm_free(gone);
+  return rc;
+}
+
+static int remove_folder(sdm_store *s, const char *dir) {
+  sdm_names names = {0};
+  int rc = s->env.fs->list(s->env.fs, dir, &names);
+  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+    char *path = sdm_format("%s/%s", dir, names.items[i]);
+    rc = path ? s->env.fs->unlink(s->env.fs, path) : sdm_no_memory();
+    sdm_free(path);
+  }
+  sdm_names_clear(&names);
+  return rc == 0 ? s->env.fs->remove_dir(s->env.fs, dir) : rc;
+}
+
+static int remove_if_due(sdm_store *s, const char *name, int64_t before, int64_t *count) {
+  sdm_file_info info;
+  char *dir = sdm_format("%s/%s", s->env.root, name), *mark = sdm_format("%s/%s/%s", s->env.root, name, DELETED_MARK);
+  int rc = dir && mark ? s->env.fs->path_info(s->env.fs, mark, &info) : sdm_no_memory();
+  if (rc == 0 && info.modified_ms <= before && (rc = remove_folder(s, dir)) == 0) (*count)++;
+  sdm_free(dir);
+  sdm_free(mark);
+  return rc == SDM_NOT_FOUND ? 0 : rc;       /* without our mark it is not ours to remove */
+}
+
+int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t delay_ms, int64_t *count) {
+  sdm_names names = {0};
+  static const char suffix[] = "-delete";
+  int rc = s->env.fs->list(s->env.fs, s->env.root, &names);
+  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+    size_t n = strlen(names.items[i]), m = sizeof suffix - 1;
+    if (n > m && strcmp(names.items[i] + n - m, suffix) == 0) rc = remove_if_due(s, names.items[i], sdm_sub_sat(now, delay_ms), count);
+  }
+  sdm_names_clear(&names);
+  return rc;
+}

@@ -1,0 +1,122 @@
+/* The partitions that this process has open. A log stays open until the store closes or its topic is deleted. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/store.h"
+
+static bool same_id(const sdm_uuid *a, const sdm_uuid *b) { return memcmp(a, b, sizeof *a) == 0; }
+
+/* Holding store->lock. */
+static sdm_log *find(sdm_store *s, const sdm_uuid *id, int32_t partition) {
+  for (size_t i = 0; i < s->log_count; i++) {
+    if (s->logs[i].log->partition == partition && same_id(&s->logs[i].topic_id, id)) return s->logs[i].log;
+  }
+  return NULL;
+}
+
+static int add(sdm_store *s, const sdm_uuid *id, sdm_log *l) {
+  if (s->log_count == s->log_capacity) {
+    size_t capacity = s->log_capacity ? 2 * s->log_capacity : 16;
+    sdm_open_log *logs = sdm_realloc(s->logs, capacity * sizeof *logs);
+    if (!logs) return sdm_no_memory();
+    s->logs = logs;
+    s->log_capacity = capacity;
+  }
+  s->logs[s->log_count++] = (sdm_open_log){*id, l};
+  return 0;
+}
+
+/* Two threads may open the same partition at once; the first to come back is kept. */
+static int keep_one(sdm_store *s, const sdm_uuid *id, sdm_log *opened, sdm_log **out) {
+  sdm_mutex_lock(&s->lock);
+  sdm_log *l = find(s, id, opened->partition);
+  int rc = 0;
+  if (l) {
+    sdm_log_unref(opened);
+  } else {
+    l = opened;
+    rc = add(s, id, l);
+  }
+  if (rc == 0) *out = sdm_log_ref(l);
+  else sdm_log_unref(opened);
+  sdm_mutex_unlock(&s->lock);
+  return rc;
+}
+
+int sdm_store_log(sdm_store *s, const sdm_topic_entry *topic, int32_t partition, int64_t now, sdm_log **out) {
+  sdm_log_config cfg;
+  sdm_mutex_lock(&s->lock);
+  int rc = sdm_config_effective(&topic->config, &s->defaults, &cfg);
+  sdm_log *l = find(s, &topic->id, partition);
+  if (l) sdm_log_ref(l);
+  sdm_mutex_unlock(&s->lock);
+  if (rc < 0) {
+    sdm_log_unref(l);
+    return rc;
+  }
+  if (!l) {
+    sdm_log *opened;
+    rc = sdm_folder_ensure(s, topic->name, &topic->id, partition);
+    if (rc == 0) rc = sdm_log_open(&s->env, topic->name, partition, &cfg, now, &opened);
+    if (rc == 0) rc = keep_one(s, &topic->id, opened, &l);
+    if (rc < 0) return rc;
+  }
+  sdm_log_set_config(l, &cfg);
+  *out = l;
+  return 0;
+}
+
+void sdm_store_forget_logs(sdm_store *s, const sdm_uuid *topic_id) {
+  sdm_mutex_lock(&s->lock);
+  size_t kept = 0;
+  for (size_t i = 0; i < s->log_count; i++) {
+    if (same_id(&s->logs[i].topic_id, topic_id)) sdm_log_unref(s->logs[i].log);
+    else s->logs[kept++] = s->logs[i];
+  }
+  s->log_count = kept;
+  sdm_mutex_unlock(&s->lock);
+}
+
+int sdm_store_log_refs(sdm_store *s, sdm_log ***out, size_t *count) {
+  sdm_mutex_lock(&s->lock);
+  sdm_log **logs = sdm_malloc(s->log_count * sizeof(*logs));
+  for (size_t i = 0; logs && i < s->log_count; i++) logs[i] = sdm_log_ref(s->logs[i].log);
+  *count = s->log_count;
+  sdm_mutex_unlock(&s->lock);
+  if (!logs) return sdm_no_memory();
+  *out = logs;
+  return 0;
+}
+
+void sdm_logs_unref(sdm_log **logs, size_t count) {
+  for (size_t i = 0; i < count; i++) sdm_log_unref(logs[i]);
+  sdm_free(logs);
+}
+
+/* Copies, since the list may change while partitions are opened. */
+static int copy_topics(sdm_store *s, sdm_topic_entry **out, size_t *count) {
+  sdm_mutex_lock(&s->lock);
+  sdm_topic_entry *copies = sdm_malloc(s->topics.count * sizeof(*copies));
+  for (size_t i = 0; copies && i < s->topics.count; i++) copies[i] = *s->topics.entries[i];
+  *count = s->topics.count;
+  sdm_mutex_unlock(&s->lock);
+  if (!copies) return sdm_no_memory();
+  *out = copies;
+  return 0;
+}
+
+/* One partition that cannot be opened does not keep the others from it: who asks for it is told. */
+int sdm_store_open_all(sdm_store *s, int64_t now) {
+  sdm_topic_entry *topics = NULL;
+  size_t count = 0;
+  int rc = copy_topics(s, &topics, &count);
+  if (rc < 0) return rc;
+  for (size_t i = 0; i < count; i++) {
+    for (int32_t p = 0; topics[i].state == SDM_TOPIC_LIVE && p < topics[i].partitions; p++) {
+      sdm_log *l;
+      if (sdm_store_log(s, &topics[i], p, now, &l) == 0) sdm_log_unref(l);
+    }
+  }
+  sdm_free(topics);
+  return 0;
+}

@@ -1,0 +1,326 @@
+/* Opening, sharing and closing a store. */
+#include "store/store.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+static sdm_mutex registry_lock = SDM_MUTEX_INIT;
+static sdm_store *registry;
+
+static const char MAGIC[8] = "SDMSTORE";
+enum { VERSION = 1, CONTROL_BYTES = 4096 };
+_Static_assert(sizeof(sdm_store_control) <= CONTROL_BYTES, "one page");
+
+/* ---- may we? ---- */
+
+int sdm_check_fork(void) {
+  return sdm_fork_count() == 0 ? 0 : sdm_fail(SDM_FORKED, "this process is a fork of the one that loaded the library");
+}
+
+int sdm_store_check(const sdm_store *s) {
+  if (s->fork_count != sdm_fork_count()) return sdm_fail(SDM_FORKED, "this store was opened before fork; open it anew in the child");
+  return atomic_load_explicit(&s->closed, memory_order_relaxed) ? sdm_fail(SDM_CLOSED, "the store is closed") : 0;
+}
+
+int sdm_store_check_writable(const sdm_store *s) {
+  int rc = sdm_store_check(s);
+  return rc == 0 && !s->env.writable ? sdm_fail(SDM_READONLY, "the store %s was opened read-only", s->env.root) : rc;
+}
+
+bool sdm_store_readonly(const sdm_store *s) { return !s->env.writable; }
+
+void sdm_store_saw(sdm_store *s, int64_t now) { atomic_store_explicit(&s->last_now, now, memory_order_relaxed); }
+
+/* ---- memory ---- */
+
+sdm_store *sdm_store_ref(sdm_store *s) {
+  atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+  return s;
+}
+
+/* Everything that keeps others out goes with the last reference, or earlier by close. */
+static void release_files(sdm_store *s) {
+  sdm_fs *fs = s->env.fs;
+  if (s->control) fs->unmap(fs, s->control, CONTROL_BYTES);
+  if (s->control_file) fs->close(s->control_file);
+  if (s->lock_file) fs->close(s->lock_file);
+  s->control = NULL;
+  s->control_file = s->lock_file = NULL;
+  s->env.checkpoint_lock = NULL;
+}
+
+void sdm_store_unref(sdm_store *s) {
+  if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+  for (size_t i = 0; i < s->log_count; i++) sdm_log_unref(s->logs[i].log);
+  sdm_free(s->logs);
+  sdm_topics_free(&s->topics);
+  release_files(s);
+  sdm_mutex_destroy(&s->lock);
+  sdm_free(s->env.root);
+  sdm_free(s);
+}
+
+static sdm_store *new_store(sdm_fs *fs, const char *path, bool writable) {
+  sdm_store *s = sdm_calloc(1, sizeof *s);
+  char *root = sdm_strdup(path);
+  if (!s || !root) {
+    sdm_free(s);
+    sdm_free(root);
+    return NULL;
+  }
+  for (size_t n = strlen(root); n > 1 && root[n - 1] == '/'; n--) root[n - 1] = 0;
+  atomic_init(&s->refs, 1);
+  s->handles = 1;
+  s->env.fs = fs;
+  s->env.root = root;
+  s->env.writable = writable;
+  s->fork_count = sdm_fork_count();
+  s->topics_generation = UINT64_MAX;
+  sdm_options_default(&s->options);
+  sdm_mutex_init(&s->lock);
+  return s;
+}
+
+/* ---- joining the others ---- */
+
+static int open_file(sdm_store *s, const char *name, sdm_file **out) {
+  char *path = sdm_format("%s/%s", s->env.root, name);
+  int rc = path ? s->env.fs->open(s->env.fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE, out) : sdm_no_memory();
+  sdm_free(path);
+  return rc;
+}
+
+static int map_control(sdm_store *s) {
+  sdm_fs *fs = s->env.fs;
+  sdm_file_info info;
+  void *map;
+  int rc = open_file(s, SDM_STORE_CONTROL_NAME, &s->control_file);
+  if (rc == 0) rc = fs->info(s->control_file, &info);
+  if (rc == 0 && info.size < CONTROL_BYTES) rc = fs->allocate(s->control_file, CONTROL_BYTES);
+  if (rc == 0) rc = fs->map(s->control_file, CONTROL_BYTES, true, &map);
+  if (rc < 0) return rc;
+  s->control = map;
+  s->env.checkpoint_lock = &s->control->checkpoint_lock;
+  return 0;
+}
+
+static bool control_valid(const sdm_store *s) {
+  const sdm_store_control *c = s->control;
+  return memcmp(c->magic, MAGIC, sizeof MAGIC) == 0 && c->version == VERSION && c->size == CONTROL_BYTES &&
+         memcmp(c->boot_id, s->env.boot_id, SDM_BOOT_ID) == 0;
+}
+
+/* A new incarnation. Its number is drawn, so that no control page of an older one passes for one of it. */
+static int begin_incarnation(sdm_store *s) {
+  sdm_store_control *c = s->control;
+  uint64_t incarnation;
+  int rc = sdm_random(&incarnation, sizeof incarnation);
+  if (rc < 0) return rc;
+  memset((void *)c, 0, sizeof *c);
+  rc = sdm_shared_mutex_init(&c->checkpoint_lock);
+  if (rc == 0) rc = sdm_shared_mutex_init(&c->topics_lock);
+  if (rc < 0) return rc;
+  c->version = VERSION;
+  c->size = CONTROL_BYTES;
+  memcpy(c->boot_id, s->env.boot_id, SDM_BOOT_ID);
+  c->incarnation = incarnation | 1;
+  atomic_store(&c->topics_generation, 1);
+  memcpy(c->magic, MAGIC, sizeof MAGIC);
+  return 0;
+}
+
+/* Kafka's mark of an orderly end is true only while nobody has the store open. */
+static int remove_clean_mark(sdm_store *s) {
+  char *path = sdm_format("%s/%s", s->env.root, SDM_CLEAN_SHUTDOWN_NAME);
+  int rc = path ? s->env.fs->unlink(s->env.fs, path) : sdm_no_memory();
+  sdm_free(path);
+  return rc;
+}
+
+static int join_locked(sdm_store *s, bool *alone) {
+  sdm_fs *fs = s->env.fs;
+  int rc = fs->lock(s->lock_file, SDM_BYTE_ALIVE, SDM_LOCK_EXCLUSIVE, false);
+  *alone = rc == 0;
+  if (rc < 0 && rc != SDM_LOCKED) return rc;
+  rc = map_control(s);
+  if (rc == 0 && *alone) rc = begin_incarnation(s);
+  if (rc == 0 && *alone) rc = remove_clean_mark(s);
+  if (rc == 0 && !*alone && !control_valid(s)) {
+    rc = sdm_fail(SDM_LOCKED, "%s is in use by a process with another version of Sediment, or its %s was replaced; close it there first", s->env.root, SDM_STORE_CONTROL_NAME);
+  }
+  if (rc == 0) rc = fs->lock(s->lock_file, SDM_BYTE_ALIVE, SDM_LOCK_SHARED, true);
+  if (rc == 0) s->env.incarnation = s->control->incarnation;
+  return rc;
+}
+
+/* What only the first process of an incarnation does: end what the last one began. */
+static int put_right(sdm_store *s, int64_t now) {
+  int64_t folders = 0;
+  int rc = sdm_store_finish_deletions(s, now);
+  if (rc == 0) rc = sdm_folders_unlink(s, INT64_MAX, 0, &folders);
+  return rc == 0 ? sdm_store_open_all(s, now) : rc;
+}
+
+/* Opening goes one process at a time until the partitions are put right, if that is to do. */
+static int join(sdm_store *s, int64_t now) {
+  sdm_fs *fs = s->env.fs;
+  bool alone = false;
+  int rc = open_file(s, SDM_LOCK_NAME, &s->lock_file);
+  if (rc == 0) rc = sdm_boot_id(s->env.boot_id);
+  if (rc == 0) rc = fs->lock(s->lock_file, SDM_BYTE_GATE, SDM_LOCK_EXCLUSIVE, true);
+  if (rc < 0) return rc;
+  rc = join_locked(s, &alone);
+  if (rc == 0) rc = sdm_store_refresh(s);
+  if (rc == 0 && alone) rc = put_right(s, now);
+  fs->lock(s->lock_file, SDM_BYTE_GATE, SDM_LOCK_NONE, false);
+  return rc;
+}
+
+static int set_up(sdm_store *s, const sdm_store_options *o) {
+  int rc = sdm_config_apply(&s->defaults, &o->defaults, NULL);
+  if (rc == 0) rc = sdm_options_apply(&s->options, &o->options);
+  if (rc < 0) return rc;
+  s->wall_clock = o->wall_clock;
+  s->env.linger_ms = s->options.linger_ms;
+  s->env.batch_size = s->options.batch_size;
+  return 0;
+}
+
+static int find_root(sdm_fs *fs, const char *path, bool create, sdm_file_info *info) {
+  int rc = fs->path_info(fs, path, info);
+  if (rc == SDM_NOT_FOUND && create) {
+    rc = fs->make_dir(fs, path);
+    if (rc == 0) rc = fs->path_info(fs, path, info);
+  }
+  if (rc == 0 && !info->directory) rc = sdm_fail(SDM_IO, "%s is not a directory", path);
+  return rc;
+}
+
+static int open_fresh(const char *path, const sdm_store_options *o, const sdm_file_info *info, int64_t now, sdm_store **out) {
+  sdm_store *s = new_store(sdm_fs_posix(), path, !o->readonly);
+  if (!s) return sdm_no_memory();
+  s->device = info->device;
+  s->inode = info->inode;
+  sdm_store_saw(s, now);
+  int rc = set_up(s, o);
+  if (rc == 0) rc = o->readonly ? sdm_boot_id(s->env.boot_id) : join(s, now);
+  if (rc == 0 && o->readonly) rc = sdm_store_refresh(s);
+  if (rc == 0 && o->background && !o->readonly) rc = sdm_background_start(s);
+  if (rc < 0) {
+    sdm_store_unref(s);
+    return rc;
+  }
+  *out = s;
+  return 0;
+}
+
+/* The store of this process that is open already. What is given anew (defaults, options, a background thread) holds for all from now on. */
+static int share(sdm_store *s, const sdm_store_options *o) {
+  sdm_config_set defaults;
+  sdm_options options;
+  sdm_mutex_lock(&s->lock);
+  defaults = s->defaults;
+  options = s->options;
+  int rc = sdm_config_apply(&defaults, &o->defaults, NULL);
+  if (rc == 0) rc = sdm_options_apply(&options, &o->options);
+  if (rc == 0) {
+    s->defaults = defaults;
+    s->options = options;
+    s->env.linger_ms = options.linger_ms;
+    s->env.batch_size = options.batch_size;
+    if (o->defaults.count) s->topics_generation = UINT64_MAX;
+  }
+  sdm_mutex_unlock(&s->lock);
+  if (rc == 0 && o->background && !o->readonly && !s->background) rc = sdm_background_start(s);
+  if (rc == 0) s->handles++;
+  return rc;
+}
+
+static sdm_store *find_open(const sdm_file_info *info, bool readonly) {
+  for (sdm_store *s = registry; s; s = s->next) {
+    if (s->device == info->device && s->inode == info->inode && s->env.writable == !readonly && s->fork_count == sdm_fork_count()) return s;
+  }
+  return NULL;
+}
+
+int sdm_store_open(const char *path, const sdm_store_options *o, int64_t now, sdm_store **out) {
+  sdm_file_info info;
+  sdm_store *s = NULL;
+  sdm_mutex_lock(&registry_lock);
+  int rc = find_root(sdm_fs_posix(), path, o->create && !o->readonly, &info);
+  if (rc == 0 && (s = find_open(&info, o->readonly))) {
+    rc = share(s, o);
+  } else if (rc == 0 && (rc = open_fresh(path, o, &info, now, &s)) == 0) {
+    s->next = registry;
+    registry = s;
+  }
+  sdm_mutex_unlock(&registry_lock);
+  if (rc == 0) *out = s;
+  return rc;
+}
+
+/* ---- closing ---- */
+
+static void unregister(sdm_store *s) {
+  for (sdm_store **p = &registry; *p; p = &(*p)->next) {
+    if (*p != s) continue;
+    *p = s->next;
+    return;
+  }
+}
+
+static int close_logs(sdm_store *s, int64_t now) {
+  sdm_log **logs;
+  size_t count;
+  int first = 0, rc = sdm_store_log_refs(s, &logs, &count);
+  if (rc < 0) return rc;
+  for (size_t i = 0; i < count; i++) {
+    sdm_log_config cfg;
+    sdm_log_get_config(logs[i], &cfg);
+    rc = sdm_log_check(logs[i]) == 0 ? sdm_log_close_clean(logs[i], &cfg, now) : 0;
+    if (rc < 0 && first == 0) first = rc;
+  }
+  rc = sdm_store_checkpoint(s);
+  for (size_t i = 0; i < count; i++) atomic_store(&logs[i]->closed, true);
+  sdm_logs_unref(logs, count);
+  return first < 0 ? first : rc;
+}
+
+/* The last process to leave, everything being in its file, leaves Kafka's mark, so that a broker need not recover. */
+static void leave_clean_mark(sdm_store *s) {
+  static const char text[] = "{\"version\":0,\"brokerEpoch\":-1}";
+  sdm_fs *fs = s->env.fs;
+  if (fs->lock(s->lock_file, SDM_BYTE_GATE, SDM_LOCK_EXCLUSIVE, false) < 0) return;
+  if (fs->lock(s->lock_file, SDM_BYTE_ALIVE, SDM_LOCK_EXCLUSIVE, false) == 0) sdm_fs_replace(fs, s->env.root, SDM_CLEAN_SHUTDOWN_NAME, text, sizeof text - 1);
+}
+
+static int close_last(sdm_store *s, int64_t now) {
+  bool forked = s->fork_count != sdm_fork_count();
+  int rc = 0;
+  unregister(s);
+  if (forked) return 0;                    /* threads and locks are the parent's; it goes on */
+  sdm_background_stop(s);
+  if (s->env.writable) {
+    rc = close_logs(s, now);
+    if (rc == 0) leave_clean_mark(s);
+  }
+  atomic_store(&s->closed, true);
+  sdm_mutex_lock(&s->lock);
+  for (size_t i = 0; i < s->log_count; i++) atomic_store(&s->logs[i].log->closed, true);
+  sdm_mutex_unlock(&s->lock);
+  sdm_fs *fs = s->env.fs;
+  if (s->lock_file) fs->close(s->lock_file);      /* releases all its locks at once */
+  s->lock_file = NULL;
+  return rc;
+}
+
+int sdm_store_close(sdm_store *s, int64_t now) {
+  int rc = 0;
+  sdm_mutex_lock(&registry_lock);
+  if (--s->handles == 0) rc = close_last(s, now);
+  sdm_mutex_unlock(&registry_lock);
+  sdm_store_unref(s);
+  return rc;
+}

@@ -1,0 +1,102 @@
+/* A store as one process has it, private to this layer. All handles on one directory share one sdm_store.
+**
+** Locks, in the order in which they may be taken: the registry's, control->topics_lock (shared by processes), store->lock, and then those of
+** log/log.h. store->lock is never held while a log is recovered, cleaned or flushed.
+**
+** Who is alive: every process that has the store open holds a shared lock on byte ALIVE of `sediment.lock`; the kernel releases it when the process
+** ends, however. Who can have it exclusively is alone, and begins a new incarnation: all control pages are taken over and made anew. Byte GATE
+** makes opening one at a time. Byte BACKGROUND is held by the process whose thread does the store's background work.
+*/
+#ifndef SDM_STORE_STORE_H
+#define SDM_STORE_STORE_H
+
+#include <stdatomic.h>
+
+#include "log/log.h"
+#include "store/config.h"
+#include "store/topics_file.h"
+
+#define SDM_LOCK_NAME "sediment.lock"
+#define SDM_TOPICS_NAME "sediment.topics"
+#define SDM_STORE_CONTROL_NAME "sediment.control"
+#define SDM_CLEAN_SHUTDOWN_NAME ".kafka_cleanshutdown"
+
+enum { SDM_BYTE_ALIVE, SDM_BYTE_GATE, SDM_BYTE_BACKGROUND };
+
+typedef struct sdm_store_control {         /* sediment.control in the root */
+  char magic[8];
+  uint32_t version, size;
+  uint8_t boot_id[SDM_BOOT_ID];
+  uint64_t incarnation;
+  sdm_shared_mutex checkpoint_lock;        /* the checkpoint files */
+  sdm_shared_mutex topics_lock;            /* sediment.topics */
+  _Atomic uint64_t topics_generation;      /* of sediment.topics: others look again when it differs from theirs */
+} sdm_store_control;
+
+typedef struct sdm_open_log {
+  sdm_uuid topic_id;
+  sdm_log *log;
+} sdm_open_log;
+
+typedef struct sdm_background sdm_background;
+
+struct sdm_store {
+  atomic_int refs;                         /* handles, topics */
+  int handles;                             /* guarded by the registry's lock, as `next` */
+  sdm_store *next;
+  uint64_t device, inode;
+  sdm_env env;
+  uint32_t fork_count;
+  atomic_bool closed;
+  sdm_file *lock_file, *control_file;
+  sdm_store_control *control;              /* NULL when read-only */
+  _Atomic int64_t last_now;                /* for a background thread without a clock of its own */
+  bool wall_clock;
+  sdm_background *background;
+
+  sdm_mutex lock;                          /* guards what follows */
+  sdm_topics_file topics;
+  uint64_t topics_generation;
+  sdm_config_set defaults;
+  sdm_options options;
+  sdm_open_log *logs;
+  size_t log_count, log_capacity;
+};
+
+int sdm_store_check(const sdm_store *s);                   /* closed, forked */
+int sdm_store_check_writable(const sdm_store *s);
+void sdm_store_saw(sdm_store *s, int64_t now);             /* remembers the time of a call */
+sdm_store *sdm_store_ref(sdm_store *s);
+void sdm_store_unref(sdm_store *s);
+
+/* store_topics.c: the topics file */
+uint64_t sdm_store_generation(const sdm_store *s);         /* one load; changes when topics or configs did */
+int sdm_store_refresh(sdm_store *s);                       /* reads the topics file again if it changed */
+int sdm_store_topics_lock(sdm_store *s);                   /* control->topics_lock and then store->lock, the file read */
+void sdm_store_topics_unlock(sdm_store *s);
+int sdm_store_topics_save(sdm_store *s);                   /* under both; others see the change */
+
+int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics that are marked as deleted, after a crash */
+
+/* folders.c: partitions' folders */
+int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t to);   /* SDM_EXISTS */
+int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition);
+int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t now);
+int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t delay_ms, int64_t *count);    /* deleted ones whose time has come */
+
+/* logs.c: the partitions that this process has open */
+int sdm_store_log(sdm_store *s, const sdm_topic_entry *topic, int32_t partition, int64_t now, sdm_log **out);   /* a reference */
+void sdm_store_forget_logs(sdm_store *s, const sdm_uuid *topic_id);                     /* of a deleted topic */
+int sdm_store_open_all(sdm_store *s, int64_t now);         /* opens, and so recovers, every partition */
+int sdm_store_log_refs(sdm_store *s, sdm_log ***out, size_t *count);
+void sdm_logs_unref(sdm_log **logs, size_t count);
+
+/* maintain.c */
+void sdm_maintain_log(sdm_store *s, sdm_log *l, int64_t now, sdm_maintain_report *report);
+int sdm_store_checkpoint(sdm_store *s);                    /* recovery points and log starts into their files */
+
+/* background.c */
+int sdm_background_start(sdm_store *s);
+void sdm_background_stop(sdm_store *s);                    /* waits for what is being done */
+
+#endif

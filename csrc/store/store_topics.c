@@ -1,0 +1,103 @@
+/* The list of topics: `sediment.topics`, replaced whole by whoever changes it, read again by the others when the generation moved. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/store.h"
+
+enum { LIMIT = 64 << 20 };
+
+/* A store that is read only has no control page to tell of changes: it looks each time. */
+uint64_t sdm_store_generation(const sdm_store *s) {
+  return s->control ? atomic_load_explicit(&s->control->topics_generation, memory_order_acquire) : 0;
+}
+
+static int read_file(sdm_store *s, sdm_topics_file *out) {
+  char *path = sdm_format("%s/%s", s->env.root, SDM_TOPICS_NAME), *text = NULL;
+  size_t size = 0;
+  int rc = path ? sdm_fs_read_all(s->env.fs, path, LIMIT, &text, &size) : sdm_no_memory();
+  if (rc == SDM_NOT_FOUND) rc = 0;
+  if (rc == 0) rc = sdm_topics_decode(out, text ? text : "", size);
+  sdm_free(text);
+  sdm_free(path);
+  return rc < 0 ? sdm_fail_within(rc, "%s: ", s->env.root) : 0;
+}
+
+static int refresh_locked(sdm_store *s) {
+  uint64_t generation = sdm_store_generation(s);
+  sdm_topics_file fresh = {0};
+  if (s->control && generation == s->topics_generation) return 0;
+  int rc = read_file(s, &fresh);
+  if (rc < 0) {
+    sdm_topics_free(&fresh);
+    return rc;
+  }
+  sdm_topics_free(&s->topics);
+  s->topics = fresh;
+  s->topics_generation = generation;
+  return 0;
+}
+
+int sdm_store_refresh(sdm_store *s) {
+  sdm_mutex_lock(&s->lock);
+  int rc = refresh_locked(s);
+  sdm_mutex_unlock(&s->lock);
+  return rc;
+}
+
+int sdm_store_topics_lock(sdm_store *s) {
+  bool died;                               /* the file is replaced in one step: a dead owner left the old or the new one */
+  int rc = sdm_shared_mutex_lock(&s->control->topics_lock, &died);
+  if (rc < 0) return rc;
+  if (died) atomic_fetch_add(&s->control->topics_generation, 1);
+  sdm_mutex_lock(&s->lock);
+  if ((rc = refresh_locked(s)) < 0) sdm_store_topics_unlock(s);
+  return rc;
+}
+
+void sdm_store_topics_unlock(sdm_store *s) {
+  sdm_mutex_unlock(&s->lock);
+  sdm_shared_mutex_unlock(&s->control->topics_lock);
+}
+
+int sdm_store_topics_save(sdm_store *s) {
+  sdm_buf text = SDM_BUF_INIT;
+  int rc = sdm_topics_encode(&s->topics, &text);
+  if (rc == 0) rc = sdm_fs_replace(s->env.fs, s->env.root, SDM_TOPICS_NAME, text.data, text.size);
+  sdm_buf_free(&text);
+  if (rc < 0) {
+    s->topics_generation = UINT64_MAX;     /* what is in memory is not what is on disk: read it again */
+    return rc;
+  }
+  s->topics_generation = atomic_fetch_add(&s->control->topics_generation, 1) + 1;
+  return 0;
+}
+
+/* ---- the public side ---- */
+
+int sdm_store_topics(sdm_store *s, char ***names, size_t *count) {
+  sdm_names list = {0};
+  int rc = sdm_store_check(s);
+  if (rc == 0) rc = sdm_store_refresh(s);
+  if (rc < 0) return rc;
+  sdm_mutex_lock(&s->lock);
+  for (size_t i = 0; rc == 0 && i < s->topics.count; i++) {
+    if (s->topics.entries[i]->state == SDM_TOPIC_LIVE) rc = sdm_names_add(&list, s->topics.entries[i]->name);
+  }
+  sdm_mutex_unlock(&s->lock);
+  sdm_names_sort(&list);
+  if (rc == 0) rc = sdm_names_add(&list, "");     /* room for the end mark */
+  if (rc < 0) {
+    sdm_names_clear(&list);
+    return rc;
+  }
+  *count = list.count - 1;
+  sdm_free(list.items[*count]);
+  list.items[*count] = NULL;
+  *names = list.items;
+  return 0;
+}
+
+void sdm_names_free(char **names) {
+  for (char **p = names; p && *p; p++) sdm_free(*p);
+  sdm_free(names);
+}

@@ -1,0 +1,285 @@
+/* Topics: creation, configs, deletion, and which partition a record goes to. */
+#include "store/topic.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/murmur2.h"
+
+/* ---- handles ---- */
+
+static int grow_logs(sdm_topic *t, int32_t count) {
+  if (count <= t->log_count) return 0;
+  sdm_log **logs = sdm_realloc(t->logs, (size_t)count * sizeof(*logs));
+  if (!logs) return sdm_no_memory();
+  memset((void *)(logs + t->log_count), 0, (size_t)(count - t->log_count) * sizeof(*logs));
+  t->logs = logs;
+  t->log_count = count;
+  return 0;
+}
+
+/* Takes over what the topics file says of the topic with this id; holding store->lock. */
+static int take_entry(sdm_topic *t, const sdm_topic_entry *e) {
+  sdm_log_config cfg;
+  int rc = sdm_config_effective(&e->config, &t->store->defaults, &cfg);
+  if (rc == 0) rc = grow_logs(t, e->partitions);
+  if (rc < 0) return rc;
+  t->entry = *e;
+  t->config = cfg;
+  t->generation = t->store->topics_generation;
+  for (int32_t i = 0; i < t->log_count; i++) {
+    if (t->logs[i]) sdm_log_set_config(t->logs[i], &cfg);
+  }
+  return 0;
+}
+
+static int update(sdm_topic *t) {
+  sdm_store *s = t->store;
+  int rc = sdm_store_refresh(s);
+  if (rc < 0) return rc;
+  sdm_mutex_lock(&s->lock);
+  const sdm_topic_entry *e = sdm_topics_find(&s->topics, t->entry.name);
+  if (!e || memcmp(&e->id, &t->entry.id, sizeof e->id) != 0) rc = sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", t->entry.name);
+  else rc = take_entry(t, e);
+  sdm_mutex_unlock(&s->lock);
+  return rc;
+}
+
+int sdm_topic_check(sdm_topic *t) {
+  int rc = sdm_store_check(t->store);
+  if (rc < 0) return rc;
+  return t->generation == sdm_store_generation(t->store) && t->store->control ? 0 : update(t);
+}
+
+void sdm_topic_release(sdm_topic *t) {
+  if (!t) return;
+  for (int32_t i = 0; i < t->log_count; i++) sdm_log_unref(t->logs[i]);
+  sdm_free(t->logs);
+  sdm_buf_free(&t->scratch);
+  sdm_store_unref(t->store);
+  sdm_free(t);
+}
+
+const char *sdm_topic_name(const sdm_topic *t) { return t->entry.name; }
+
+int sdm_topic_partitions(sdm_topic *t) {
+  int rc = sdm_topic_check(t);
+  return rc < 0 ? rc : t->entry.partitions;
+}
+
+int sdm_topic_log(sdm_topic *t, int32_t partition, int64_t now, sdm_log **out) {
+  int rc = sdm_topic_check(t);
+  if (rc < 0) return rc;
+  if (partition < 0 || partition >= t->entry.partitions) {
+    return sdm_fail(SDM_UNKNOWN_PARTITION, "topic '%s' has no partition %d; it has %d, counted from 0", t->entry.name, partition, t->entry.partitions);
+  }
+  sdm_store_saw(t->store, now);
+  if (!t->logs[partition] && (rc = sdm_store_log(t->store, &t->entry, partition, now, &t->logs[partition])) < 0) return rc;
+  *out = t->logs[partition];
+  return 0;
+}
+
+/* ---- creation and change; under the topics lock ---- */
+
+/* The set with what is given on top, checked as a whole. */
+static int change_config(sdm_store *s, sdm_config_set *set, const sdm_settings *given, const char *const *reset, size_t reset_count, int32_t *partitions) {
+  sdm_log_config effective;
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < reset_count; i++) rc = sdm_config_reset(set, reset[i]);
+  if (rc == 0) rc = sdm_config_apply(set, given, partitions);
+  return rc == 0 ? sdm_config_effective(set, &s->defaults, &effective) : rc;
+}
+
+static int create_locked(sdm_store *s, const char *name, const sdm_settings *config) {
+  sdm_topic_entry e = {.partitions = 1, .state = SDM_TOPIC_LIVE};
+  int rc = change_config(s, &e.config, config, NULL, 0, &e.partitions);
+  if (rc == 0) rc = sdm_folder_check_free(s, name, 0, e.partitions);
+  if (rc == 0) rc = sdm_random(e.id.bytes, sizeof e.id.bytes);
+  if (rc < 0) return rc;
+  e.id.bytes[6] = (uint8_t)((e.id.bytes[6] & 0x0f) | 0x40);       /* a version 4 UUID, as Kafka draws them; never all zero, */
+  e.id.bytes[8] = (uint8_t)((e.id.bytes[8] & 0x3f) | 0x80);
+  e.id.bytes[0] &= 0x7f;                                           /* and its text never begins with a dash */
+  memcpy(e.name, name, strlen(name) + 1);
+  rc = sdm_topics_add(&s->topics, &e);
+  return rc == 0 ? sdm_store_topics_save(s) : rc;
+}
+
+static int change_locked(sdm_store *s, sdm_topic_entry *e, const sdm_settings *given, const char *const *reset, size_t reset_count) {
+  sdm_topic_entry changed = *e;
+  int32_t partitions = e->partitions;
+  int rc = change_config(s, &changed.config, given, reset, reset_count, &partitions);
+  if (rc < 0) return rc;
+  if (partitions < e->partitions) {
+    return sdm_fail(SDM_POLICY, "topic '%s' has %d partitions; their number can grow only, not become %d", e->name, e->partitions, partitions);
+  }
+  if ((rc = sdm_folder_check_free(s, e->name, e->partitions, partitions)) < 0) return rc;
+  changed.partitions = partitions;
+  if (memcmp(&changed, e, sizeof changed) == 0) return 0;
+  *e = changed;
+  return sdm_store_topics_save(s);
+}
+
+/* Makes the topic or changes its configs. */
+static int define(sdm_store *s, const char *name, const sdm_settings *config) {
+  int rc = sdm_store_check_writable(s);
+  if (rc == 0) rc = sdm_store_topics_lock(s);
+  if (rc < 0) return rc;
+  sdm_topic_entry *e = sdm_topics_find(&s->topics, name);
+  rc = e ? change_locked(s, e, config, NULL, 0) : create_locked(s, name, config);
+  sdm_store_topics_unlock(s);
+  return rc;
+}
+
+static int find_entry(sdm_store *s, const char *name, sdm_topic_entry *out) {
+  int rc = sdm_store_refresh(s);
+  if (rc < 0) return rc;
+  sdm_mutex_lock(&s->lock);
+  const sdm_topic_entry *e = sdm_topics_find(&s->topics, name);
+  if (e) *out = *e;
+  sdm_mutex_unlock(&s->lock);
+  return e ? 0 : sdm_fail(SDM_UNKNOWN_TOPIC, "there is no topic '%s'; give a config, even {}, to create it", name);
+}
+
+/* A topic's partitions are opened with it: so they exist, and what they hold is put right, before the first record. */
+static int open_logs(sdm_topic *t, int64_t now) {
+  sdm_log *l;
+  int rc = 0;
+  for (int32_t p = 0; rc == 0 && p < t->entry.partitions; p++) rc = sdm_topic_log(t, p, now, &l);
+  return rc;
+}
+
+int sdm_topic_open(sdm_store *s, const char *name, const sdm_settings *config, int64_t now, sdm_topic **out) {
+  sdm_topic_entry e;
+  int rc = sdm_store_check(s);
+  if (rc == 0) rc = sdm_topic_name_check(name);
+  if (rc == 0 && config) rc = define(s, name, config);
+  if (rc == 0) rc = find_entry(s, name, &e);
+  if (rc < 0) return rc;
+  sdm_topic *t = sdm_calloc(1, sizeof *t);
+  if (!t) return sdm_no_memory();
+  t->store = sdm_store_ref(s);
+  t->entry = e;
+  rc = update(t);
+  if (rc == 0) rc = open_logs(t, now);
+  if (rc < 0) {
+    sdm_topic_release(t);
+    return rc;
+  }
+  *out = t;
+  return 0;
+}
+
+int sdm_topic_alter(sdm_topic *t, const sdm_settings *set, const char *const *reset, size_t reset_count, int64_t now) {
+  sdm_store *s = t->store;
+  int rc = sdm_topic_check(t);
+  if (rc == 0) rc = sdm_store_check_writable(s);
+  if (rc == 0) rc = sdm_store_topics_lock(s);
+  if (rc < 0) return rc;
+  sdm_topic_entry *e = sdm_topics_find(&s->topics, t->entry.name);
+  rc = e ? change_locked(s, e, set, reset, reset_count) : sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", t->entry.name);
+  sdm_store_topics_unlock(s);
+  if (rc == 0) rc = sdm_topic_check(t);
+  return rc == 0 ? open_logs(t, now) : rc;
+}
+
+int sdm_topic_describe(sdm_topic *t, size_t i, sdm_described *out) {
+  int rc = sdm_topic_check(t);
+  if (rc < 0) return rc;
+  sdm_mutex_lock(&t->store->lock);
+  sdm_config_describe(&t->entry.config, &t->store->defaults, i, out);
+  sdm_mutex_unlock(&t->store->lock);
+  return 0;
+}
+
+/* ---- deletion ---- */
+
+/* The topic is gone once the file says so; its folders follow, also after a crash in between. */
+static int finish_deletion_locked(sdm_store *s, sdm_topic_entry *e, int64_t now) {
+  int rc = 0;
+  for (int32_t p = 0; rc == 0 && p < e->partitions; p++) rc = sdm_folder_delete(s, e->name, &e->id, p, now);
+  if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root);
+  if (rc < 0) return rc;
+  sdm_topics_remove(&s->topics, e);
+  return sdm_store_topics_save(s);
+}
+
+int sdm_store_finish_deletions(sdm_store *s, int64_t now) {
+  int rc = sdm_store_topics_lock(s);
+  if (rc < 0) return rc;
+  for (size_t i = s->topics.count; rc == 0 && i-- > 0;) {
+    if (s->topics.entries[i]->state == SDM_TOPIC_DELETED) rc = finish_deletion_locked(s, s->topics.entries[i], now);
+  }
+  sdm_store_topics_unlock(s);
+  return rc;
+}
+
+int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64_t now) {
+  sdm_uuid id;
+  int rc = sdm_store_check_writable(s);
+  if (rc == 0) rc = sdm_topic_name_check(name);
+  if (rc == 0) rc = sdm_store_topics_lock(s);
+  if (rc < 0) return rc;
+  sdm_store_saw(s, now);
+  sdm_topic_entry *e = sdm_topics_find(&s->topics, name);
+  if (!e) {
+    sdm_store_topics_unlock(s);
+    return if_exists ? 0 : sdm_fail(SDM_UNKNOWN_TOPIC, "there is no topic '%s'", name);
+  }
+  id = e->id;
+  e->state = SDM_TOPIC_DELETED;
+  rc = sdm_store_topics_save(s);
+  if (rc == 0) rc = finish_deletion_locked(s, e, now);
+  sdm_store_topics_unlock(s);
+  sdm_store_forget_logs(s, &id);
+  return rc;
+}
+
+/* ---- where a record goes ---- */
+
+static int32_t choose(sdm_topic *t, const sdm_record *r) {
+  int32_t n = t->entry.partitions;
+  if (n == 1) return 0;
+  if (r->key_size < 0) return (int32_t)(t->round_robin++ % (uint32_t)n);
+  return sdm_key_partition(r->key, (size_t)r->key_size, n);
+}
+
+static int choose_for_batch(sdm_topic *t, const sdm_record *records, size_t count, int32_t *out) {
+  int32_t n = t->entry.partitions, found = -1;
+  *out = 0;
+  if (n == 1 || count == 0) return 0;
+  for (size_t i = 0; i < count; i++) {
+    if (records[i].key_size < 0) continue;
+    int32_t p = sdm_key_partition(records[i].key, (size_t)records[i].key_size, n);
+    if (found >= 0 && p != found) {
+      return sdm_fail(SDM_INVALID_RECORD, "record %zu belongs to partition %d and one before it to %d; a batch goes to one partition: give partition=, or sort the records by it",
+                      i + 1, p, found);
+    }
+    found = p;
+  }
+  *out = found >= 0 ? found : (int32_t)(t->round_robin++ % (uint32_t)n);
+  return 0;
+}
+
+int sdm_topic_append(sdm_topic *t, const sdm_record *r, int32_t partition, unsigned flags, int64_t now, int64_t *offset, int32_t *where) {
+  sdm_log *l;
+  int64_t last;
+  int rc = sdm_topic_check(t);
+  if (rc < 0) return rc;
+  if (partition == SDM_ANY_PARTITION) partition = choose(t, r);
+  if ((rc = sdm_topic_log(t, partition, now, &l)) < 0) return rc;
+  sdm_append a = {.records = r, .count = 1, .flags = flags, .scratch = &t->scratch};
+  rc = sdm_log_append(l, &t->config, &a, now, offset, &last);
+  if (rc == 0) *where = partition;
+  return rc;
+}
+
+int sdm_topic_append_batch(sdm_topic *t, const sdm_record *records, size_t count, int32_t partition, sdm_codec codec, unsigned flags, int64_t now,
+                           int64_t *first, int64_t *last) {
+  sdm_log *l;
+  int rc = sdm_topic_check(t);
+  if (rc == 0 && partition == SDM_ANY_PARTITION) rc = choose_for_batch(t, records, count, &partition);
+  if (rc == 0) rc = sdm_topic_log(t, partition, now, &l);
+  if (rc < 0) return rc;
+  sdm_append a = {.records = records, .count = count, .own_batch = true, .codec = codec, .flags = flags, .scratch = &t->scratch};
+  return sdm_log_append(l, &t->config, &a, now, first, last);
+}
