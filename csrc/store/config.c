@@ -237,3 +237,5 @@ int sdm_config_decode_line(sdm_config_set *set, const char *name, const char *va
   put(set, (size_t)i, v);
   return 0;
 }
+
+size_t sdm_config_count(void) { return SDM_CONFIGS; }
