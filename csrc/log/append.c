@@ -84,13 +84,15 @@ static void add_index_entries(sdm_segment *s, sdm_end *next, const sdm_batch *b,
   next->indexed_timestamp = next->max_timestamp;
 }
 
-static void account(sdm_end *next, const sdm_batch *b, int64_t tombstone, int64_t now) {
+static void account(sdm_end *next, const sdm_batch *b, bool staged, int64_t tombstone, int64_t now) {
   if (b->max_timestamp > next->max_timestamp) {
     next->max_timestamp = b->max_timestamp;
     next->max_timestamp_offset = sdm_batch_last_offset(b);
   }
-  if (next->position == 0 && next->first_append_ms < 0) next->first_timestamp = b->max_timestamp;
-  if (next->first_append_ms < 0) next->first_append_ms = now;
+  if (next->position == 0 && !staged) {
+    next->first_timestamp = b->max_timestamp;
+    next->first_append_ms = now;
+  }
   if (next->records >= 0) next->records += b->count;
   if (tombstone > next->last_tombstone && next->last_tombstone != SDM_UNKNOWN) next->last_tombstone = tombstone;
   next->sealed_end = sdm_batch_last_offset(b) + 1;
@@ -103,10 +105,11 @@ int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, const uint8_t *b
   int rc = sdm_log_sync_locked(l);
   if (rc == 0) rc = sdm_segment_file(l->active, SDM_FILE_LOG, &f);
   if (rc < 0) return rc;
+  bool staged = sdm_stage_size(sdm_control_end(l->control)) > 0;
   sdm_control_prepare(l->control, &next);
   int64_t position = next.position;
   if ((rc = l->fs->write(f, batch, (size_t)b->size, position)) < 0) return rc;
-  account(&next, b, tombstone, now);
+  account(&next, b, staged, tombstone, now);
   if (next.max_timestamp < 0 && l->fs->set_modified(f, now) < 0) return SDM_IO;   /* the file's time is the segment's age then */
   next.position += b->size;
   if (next.bytes_since_index > cfg->index_interval_bytes) add_index_entries(l->active, &next, b, position);
@@ -145,10 +148,11 @@ static int64_t stage_capacity(const sdm_log *l, const sdm_log_config *cfg) {
 }
 
 /* Makes room in the stage and in the segment; then the record goes in. `alone`: size of a batch of this record only. */
-static int stage_locked(sdm_log *l, const sdm_log_config *cfg, const sdm_record *r, int64_t alone, int64_t now, int64_t *offset) {
+static int stage_locked(sdm_log *l, const sdm_log_config *cfg, sdm_record *r, int64_t alone, int64_t now, int64_t *offset) {
   sdm_control *c = l->control;
   sdm_end *e = sdm_control_end(c);
   int64_t when = cfg->log_append_time ? now : r->timestamp, size = alone;
+  r->offset = sdm_end_offset(e);
   bool joins = sdm_stage_size(e) > 0 && sdm_stage_fits(e, r, cfg->log_append_time, stage_capacity(l, cfg), now, l->env->linger_ms);
   int rc = 0;
   if (joins) size = (int64_t)sdm_record_size(r, e->sealed_end, e->staged_timestamp);
@@ -158,7 +162,7 @@ static int stage_locked(sdm_log *l, const sdm_log_config *cfg, const sdm_record 
   if (rc == 0 && end >= atomic_load_explicit(&c->reserved_end, memory_order_relaxed)) rc = sdm_log_reserve_locked(l, end + 1);
   if (rc < 0) return rc;
   e = sdm_control_end(c);
-  if (e->first_append_ms < 0) {
+  if (e->position == 0 && sdm_stage_size(e) == 0) {      /* whatever one who died in the first append has left there */
     e->first_append_ms = now;
     e->first_timestamp = when;
   }
@@ -218,7 +222,7 @@ static int append_batch(sdm_log *l, const sdm_log_config *cfg, const sdm_append 
   return 0;
 }
 
-static int append_staged(sdm_log *l, const sdm_log_config *cfg, const sdm_record *r, int64_t alone, int64_t now, int64_t *offset) {
+static int append_staged(sdm_log *l, const sdm_log_config *cfg, sdm_record *r, int64_t alone, int64_t now, int64_t *offset) {
   int rc = check_batch_size(cfg, alone);
   if (rc == 0) rc = check_records(cfg, r, 1, now);
   if (rc == 0) rc = check_segment_size(cfg, alone);
@@ -242,9 +246,11 @@ int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, i
   if (rc < 0) return rc;
   if (a->count == 0) return sdm_fail(SDM_INVALID_RECORD, "an empty batch; give at least one record");
   if (a->codec != SDM_CODEC_NONE) return sdm_fail(SDM_UNSUPPORTED, "compression is not built in; leave compression out or set it to \"none\"");
-  int64_t alone = a->own_batch ? 0 : SDM_BATCH_HEADER + (int64_t)sdm_record_size(a->records, 0, a->records->timestamp);
+  sdm_record r = *a->records;
+  r.offset = 0;
+  int64_t alone = a->own_batch ? 0 : SDM_BATCH_HEADER + (int64_t)sdm_record_size(&r, 0, r.timestamp);
   if (a->own_batch || alone + SDM_VARLONG_MAX > stage_capacity(l, cfg)) rc = append_batch(l, cfg, a, now, first, last);
-  else if ((rc = append_staged(l, cfg, a->records, alone, now, first)) == 0) *last = *first;
+  else if ((rc = append_staged(l, cfg, &r, alone, now, first)) == 0) *last = *first;
   if (rc == 0 && flush_due(l, cfg, a->flags)) rc = sdm_log_flush_to_disk(l, cfg, now, &(int64_t){0});
   return rc;
 }

@@ -61,10 +61,12 @@ void sdm_control_prepare(sdm_control *c, sdm_end *next) {
   next->staged_timestamp = next->staged_max_timestamp = next->staged_tombstone = next->staged_since_ms = -1;
 }
 
+/* The fence: who reads the slot of an older commit must see that it is over before he sees its slot or its stage change. */
 void sdm_control_publish(sdm_control *c, const sdm_end *next) {
   uint64_t commit = atomic_load_explicit(&c->commit, memory_order_relaxed);
   memcpy(&c->slots[(commit + 1) & 1], next, sizeof *next);
   atomic_store_explicit(&c->commit, commit + 1, memory_order_release);
+  atomic_thread_fence(memory_order_seq_cst);
   atomic_store_explicit(&c->log_end, sdm_end_offset(next), memory_order_release);
 }
 

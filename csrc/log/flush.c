@@ -22,12 +22,12 @@ static int collect(sdm_log *l, const sdm_log_config *cfg, sync_job *job) {
   return rc < 0 ? rc : sdm_log_segment_refs(l, INT64_MAX, &job->segments, &job->count);
 }
 
-static int sync_segment(sdm_segment *s, bool closed) {
+static int sync_segment(sdm_segment *s, bool closed, bool *lost) {
   int rc = 0;
   for (int k = 0; rc == 0 && k < (closed ? SDM_FILE_KINDS : 1); k++) {
     sdm_file *f;
     rc = sdm_segment_file(s, (sdm_file_kind)k, &f);
-    if (rc == 0) rc = s->fs->sync(f);
+    if (rc == 0) *lost = (rc = s->fs->sync(f)) < 0;
     if (rc == SDM_NOT_FOUND) rc = 0;       /* deleted or replaced meanwhile: whoever did it has made the new one durable */
   }
   return rc;
@@ -36,14 +36,15 @@ static int sync_segment(sdm_segment *s, bool closed) {
 /* A failed fsync may have lost what it was to save, and the next one would not say so: the partition takes no more appends. */
 static int sync_all(sdm_log *l, const sync_job *job) {
   int64_t durable = atomic_load(&l->control->durable_end);
+  bool lost = false;
   int rc = 0;
   for (size_t i = job->count; rc == 0 && i-- > 0;) {
     bool last = i + 1 == job->count;
     if (!last && job->segments[i + 1]->base_offset <= durable) break;
-    rc = sync_segment(job->segments[i], !last);
+    rc = sync_segment(job->segments[i], !last, &lost);
   }
-  if (rc == 0 && job->directory) rc = l->fs->sync_dir(l->fs, l->dir);
-  if (rc == SDM_IO) atomic_store(&l->control->failed, SDM_IO);
+  if (rc == 0 && job->directory) lost = (rc = l->fs->sync_dir(l->fs, l->dir)) < 0;
+  if (lost) atomic_store(&l->control->failed, SDM_IO);
   return rc;
 }
 

@@ -71,10 +71,18 @@ static int open_writable(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   return rc;
 }
 
+/* While a writer makes the page anew it tells nothing: its lock is waited for. */
+static bool page_is_live(sdm_log *l) {
+  if (l->fs->lock(l->control_file, 0, SDM_LOCK_SHARED, true) < 0) return false;
+  bool live = sdm_control_valid(l->control, l->env->boot_id) && atomic_load(&l->control->incarnation) != 0;
+  l->fs->lock(l->control_file, 0, SDM_LOCK_NONE, false);
+  return live;
+}
+
 /* A reader of a store that others may be writing to believes their control page; without one it looks at the files alone. */
 static int open_readonly(sdm_log *l) {
   int rc = sdm_control_map(l->fs, l->dir, false, &l->control_file, &l->control);
-  if (rc == 0 && sdm_control_valid(l->control, l->env->boot_id)) {
+  if (rc == 0 && page_is_live(l)) {
     l->generation = UINT64_MAX;
     return 0;
   }
@@ -132,12 +140,20 @@ int sdm_log_check_writable(const sdm_log *l) {
   return sdm_fail(SDM_IO, "%s is read-only since a flush failed; what it holds past the durable offset may be lost. Close the store in every process and open it again", l->dir);
 }
 
+/* The last owner of control->lock died: what it had begun is finished or undone. Its change of the segment set may be half seen. */
+static int put_right(sdm_log *l) {
+  int rc = sdm_stage_repair(l->control);
+  if (rc == 0) rc = sdm_recover_set(l->fs, l->dir, sdm_control_end(l->control)->active_base);
+  atomic_fetch_add_explicit(&l->control->generation, 1, memory_order_release);
+  return rc;
+}
+
 int sdm_log_lock(sdm_log *l) {
   bool died;
   int rc = sdm_shared_mutex_lock(&l->control->lock, &died);
-  if (rc < 0 || !died) return rc;
-  if ((rc = sdm_stage_repair(l->control)) < 0) sdm_log_unlock(l);
-  atomic_fetch_add_explicit(&l->control->generation, 1, memory_order_release);   /* it may have been in the middle of a change */
+  if (rc < 0 || !died || (rc = put_right(l)) == 0) return rc;
+  atomic_store(&l->control->failed, SDM_IO);           /* the next one to lock is not told */
+  sdm_log_unlock(l);
   return rc;
 }
 

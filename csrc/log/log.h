@@ -43,7 +43,7 @@ struct sdm_log {
   sdm_mutex lock;                          /* guards what follows */
   sdm_segment **segments;                  /* ascending; the last is the active one */
   size_t count, capacity;
-  uint64_t generation;                     /* control->generation that the list corresponds to */
+  _Atomic uint64_t generation;             /* control->generation that the list corresponds to */
   sdm_segment *active;                     /* the active one, also under control->lock alone; a reference of its own */
   sdm_log_config config;                   /* the topic's, as of the last use by this process */
   int64_t bare_start;

@@ -13,6 +13,10 @@ int sdm_recover(sdm_log *l, const sdm_log_config *cfg, int64_t now);
 ** offsets of the segments, ascending (freed with sdm_free). */
 int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t **bases, size_t *count);
 
+/* The same for the death of an owner of control->lock, while others live on: finishes or undoes the swap that a note tells of, and removes
+** what an unfinished roll left behind the active segment. Holds control->lock. */
+int sdm_recover_set(sdm_fs *fs, const char *dir, int64_t active_base);
+
 /* reindex.c */
 typedef struct sdm_scan_result {
   int64_t position;                      /* end of the last valid batch */

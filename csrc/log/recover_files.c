@@ -4,6 +4,7 @@
 **   *.swap      a swap past its point of no return: the old segments it replaces go, and it gets its name.
 **   indexes without a .log: go.
 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,21 +124,32 @@ static int rename_swaps(folder *d) {
   return rc;
 }
 
+/* Each step is on the disk before the next, so that another crash finds either the .swap files or nothing more to do. */
 static int finish_swaps(folder *d) {
-  int64_t from, to;
+  int64_t from, to, any;
+  bool swaps = lowest(d, ".swap", &any);
   int rc = swapped_range(d, &from, &to);
   if (rc == 0) rc = unlink_where(d, "", from, to);
+  if (rc == 0 && swaps) rc = d->fs->sync_dir(d->fs, d->dir);
   if (rc == 0) rc = rename_swaps(d);
+  if (rc == 0 && swaps) rc = d->fs->sync_dir(d->fs, d->dir);
   if (rc == 0) rc = unlink_name(d, SDM_SWAP_NAME);
   return rc;
 }
 
+static int undo_cleaned(folder *d) {
+  int64_t cleaned;
+  if (!lowest(d, ".cleaned", &cleaned)) return 0;
+  int rc = unlink_where(d, ".swap", cleaned, INT64_MAX);
+  return rc == 0 ? unlink_where(d, ".cleaned", 0, INT64_MAX) : rc;
+}
+
+static int by_name(const void *key, const void *item) { return strcmp(key, *(char *const *)item); }
+
 static bool has_log(const folder *d, int64_t base) {
-  for (size_t i = 0; i < d->names.count; i++) {
-    entry e;
-    if (sdm_segment_name_decode(d->names.items[i], &e.base, &e.kind, &e.suffix) == 0 && e.kind == SDM_FILE_LOG && !*e.suffix && e.base == base) return true;
-  }
-  return false;
+  char name[32];
+  snprintf(name, sizeof name, "%020lld.log", (long long)base);
+  return bsearch(name, d->names.items, d->names.count, sizeof *d->names.items, by_name) != NULL;
 }
 
 /* Sorted names put 0042.index before 0042.log, so the .log is looked for. Returns the bases of the plain logs. */
@@ -157,14 +169,10 @@ static int drop_orphans(folder *d, int64_t **bases, size_t *count) {
 
 int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t **bases, size_t *count) {
   folder d = {.fs = fs, .dir = dir};
-  int64_t cleaned;
   *bases = NULL;
   int rc = list(&d);
   if (rc == 0) rc = unlink_where(&d, ".deleted", 0, INT64_MAX);
-  if (rc == 0 && lowest(&d, ".cleaned", &cleaned)) {
-    rc = unlink_where(&d, ".swap", cleaned, INT64_MAX);
-    if (rc == 0) rc = unlink_where(&d, ".cleaned", 0, INT64_MAX);
-  }
+  if (rc == 0) rc = undo_cleaned(&d);
   if (rc == 0) rc = list(&d);
   if (rc == 0) rc = finish_swaps(&d);
   if (rc == 0) rc = list(&d);
@@ -174,5 +182,19 @@ int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t **bases, size_t *coun
     sdm_free(*bases);
     *bases = NULL;
   }
+  return rc;
+}
+
+int sdm_recover_set(sdm_fs *fs, const char *dir, int64_t active_base) {
+  folder d = {.fs = fs, .dir = dir};
+  int64_t from, to;
+  int rc = list(&d);
+  if (rc == 0) rc = unlink_where(&d, "", active_base + 1, INT64_MAX);
+  if (rc == 0 && sdm_swap_read(fs, dir, &from, &to)) {
+    rc = undo_cleaned(&d);
+    if (rc == 0) rc = list(&d);
+    if (rc == 0) rc = finish_swaps(&d);
+  }
+  sdm_names_clear(&d.names);
   return rc;
 }

@@ -44,12 +44,14 @@ static int finish_active(sdm_log *l, sdm_end *e) {
   if (rc == 0) rc = l->fs->set_modified(f, e->modified_ms);
   if (rc < 0) return rc;
   add_final_time_entry(s, e);
+  sdm_mutex_lock(&s->lock);
   s->size = e->position;
   s->modified_ms = e->modified_ms;
   s->max_timestamp = e->max_timestamp;
   s->first_timestamp = SDM_UNKNOWN;
   s->records = e->records >= 0 ? e->records : SDM_UNKNOWN;
   s->last_tombstone = e->last_tombstone;
+  sdm_mutex_unlock(&s->lock);
   return 0;
 }
 
@@ -68,7 +70,18 @@ static void preallocate(const sdm_log_config *cfg, sdm_segment *s) {
   if (cfg->preallocate && sdm_segment_file(s, SDM_FILE_LOG, &f) == 0) s->fs->allocate(f, cfg->segment_bytes);
 }
 
-/* An empty active segment is not kept: the new one takes its place, under the same name or a later one. */
+/* An empty active segment that begins at `base` already is as good as a fresh one. */
+static int renew_empty(sdm_log *l, const sdm_log_config *cfg, sdm_end *next, int64_t now) {
+  sdm_file *f;
+  int rc = sdm_segment_file(l->active, SDM_FILE_LOG, &f);
+  if (rc == 0) rc = l->fs->set_modified(f, now);
+  if (rc < 0) return rc;
+  begin_segment(next, cfg, next->active_base, now);
+  sdm_control_publish(l->control, next);
+  return 0;
+}
+
+/* An empty active segment is not kept: the new one takes its place. */
 int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int64_t now) {
   sdm_end next;
   sdm_segment *fresh;
@@ -78,14 +91,16 @@ int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int
   sdm_control_prepare(l->control, &next);
   bool empty = next.position == 0;
   int64_t old = next.active_base;
+  if (empty && old == base) return renew_empty(l, cfg, &next, now);
   if (!empty && (rc = finish_active(l, &next)) < 0) return rc;
   if ((rc = sdm_segment_create(l->fs, l->dir, base, now, &fresh)) < 0) return rc;
   preallocate(cfg, fresh);
-  if ((rc = sdm_log_edit_segments(l, empty ? old : base, base + 1, fresh)) < 0) {
+  if ((rc = sdm_log_edit_segments(l, empty ? old : base, base, fresh)) < 0) {
     sdm_segment_unref(fresh);
+    sdm_segment_unlink(l->fs, l->dir, base, "");
     return rc;
   }
   begin_segment(&next, cfg, base, now);
   sdm_control_publish(l->control, &next);
-  return empty && old != base ? sdm_segment_unlink(l->fs, l->dir, old, "") : 0;
+  return empty ? sdm_segment_unlink(l->fs, l->dir, old, "") : 0;
 }

@@ -99,6 +99,7 @@ int sdm_segment_create(sdm_fs *fs, const char *dir, int64_t base_offset, int64_t
   if (rc == 0) rc = fs->info(s->files[SDM_FILE_LOG], &info);
   if (rc < 0) {
     sdm_segment_unref(s);
+    sdm_segment_unlink(fs, dir, base_offset, "");      /* an empty .log that nobody counts on would stand in the way of readers later */
     return rc;
   }
   s->inode = info.inode;
