@@ -1,6 +1,7 @@
 /* Where the log begins and ends, and which offset belongs to a time. */
 #include "log/log.h"
 #include "log/reader.h"
+#include "log/seek.h"
 
 int sdm_log_earliest(sdm_log *l, int64_t *offset) {
   sdm_end e;
@@ -34,12 +35,25 @@ static int first_since(sdm_log *l, int64_t from, int64_t to, int64_t ms, int64_t
   return rc;
 }
 
-/* Looks into one segment if a record in it may be new enough. The time index says after which offset all newer ones lie. */
+/* Offset from which on all records of the segment newer than `timestamp` lie. The time index says it, if what it says is true of the log. */
+static int64_t nothing_newer_before(sdm_log *l, sdm_segment *s, int64_t timestamp) {
+  sdm_scanner scan = {0};
+  sdm_timeindex_entry e;
+  sdm_batch b;
+  int64_t limit;
+  if (timestamp < 0 || !sdm_segment_lookup_time(s, timestamp, &e) || sdm_log_segment_limit(l, s, &limit) < 0) return s->base_offset;
+  bool so = sdm_seek(s, &scan, e.offset, limit) == 0 && sdm_scan_header(&scan, &b) == 1 && sdm_batch_last_offset(&b) == e.offset &&
+            b.max_timestamp == e.timestamp;
+  sdm_scanner_free(&scan);
+  return so ? e.offset : s->base_offset;
+}
+
+/* Looks into one segment if a record in it may be new enough. */
 static int look_into(sdm_log *l, sdm_segment *s, int64_t to, int64_t ms, int64_t *offset) {
   int64_t newest, start = sdm_log_start(l);
   int rc = sdm_log_max_timestamp(l, s, &newest);
   if (rc < 0 || newest < ms) return rc;
-  int64_t from = ms > 0 ? sdm_segment_lookup_time(s, ms - 1) : s->base_offset;
+  int64_t from = ms > 0 ? nothing_newer_before(l, s, ms - 1) : s->base_offset;
   if (from < start) from = start;
   return from < to ? first_since(l, from, to, ms, offset) : 0;
 }

@@ -19,6 +19,7 @@ struct sdm_reader {
   int64_t next, end;                     /* records with next <= offset < end are still to come */
   sdm_segment *segment;                  /* in hand, or NULL */
   bool active;                           /* it was the active one when its limit was taken */
+  int64_t segment_end;                   /* base of the one after it when it was found, INT64_MAX: it was the last */
   sdm_scanner scan;
   bool in_batch;
   sdm_record_iter records;
@@ -71,7 +72,7 @@ int64_t sdm_reader_position(const sdm_reader *r) { return r->next; }
 
 /* ---- finding the segment ---- */
 
-static int enter(sdm_reader *r, sdm_segment *s) {
+static int enter(sdm_reader *r, sdm_segment *s, int64_t segment_end) {
   int64_t limit;
   sdm_end e;
   int rc = sdm_log_read_end(r->log, &e, NULL);
@@ -79,8 +80,21 @@ static int enter(sdm_reader *r, sdm_segment *s) {
   if (rc == 0) rc = sdm_seek(s, &r->scan, r->next, limit);
   if (rc < 0) return rc;
   r->active = s->base_offset == e.active_base;
+  r->segment_end = segment_end;
   r->segment = sdm_segment_ref(s);
   return 0;
+}
+
+/* All live segments lie above: a deleted one may still have its file. *next_base: the first live one's, or that of the deleted one between. */
+static int find_retired(sdm_reader *r, sdm_segment **s, int64_t *next_base) {
+  sdm_end e;
+  int rc = sdm_retired_find(r->log, r->next, s);
+  if (rc == 1) {
+    if ((rc = sdm_retired_next(r->log, (*s)->base_offset, next_base)) < 0) sdm_segment_unref(*s);
+    return rc;
+  }
+  if (rc == 0) rc = sdm_log_read_end(r->log, &e, NULL);
+  return rc < 0 ? rc : out_of_range(r->next, sdm_log_start(r->log), sdm_end_offset(&e));
 }
 
 /* Segments go and are replaced at any time between being found and being opened; then they are looked for again. */
@@ -91,24 +105,11 @@ static int find_segment(sdm_reader *r) {
     sdm_segment *s;
     int64_t next_base;
     if ((rc = sdm_log_find(r->log, r->next, &s, &next_base)) < 0) return rc;
-    if (!s && (rc = sdm_retired_find(r->log, r->next, &s)) <= 0) {
-      sdm_end e;
-      if (rc == 0 && (rc = sdm_log_read_end(r->log, &e, NULL)) == 0) rc = out_of_range(r->next, sdm_log_start(r->log), sdm_end_offset(&e));
-      return rc;
-    }
-    rc = enter(r, s);
+    if (!s && (rc = find_retired(r, &s, &next_base)) < 0) return rc;
+    rc = enter(r, s, next_base);
     sdm_segment_unref(s);
     if (rc != SDM_NOT_FOUND) return rc;
   }
-  return rc;
-}
-
-/* The first offset of a later segment, or INT64_MAX; behind a deleted segment the next one may be deleted as well. */
-static int next_segment_base(sdm_reader *r, int64_t *base) {
-  sdm_segment *s;
-  int rc = sdm_log_find(r->log, r->segment->base_offset, &s, base);
-  if (rc == 0 && !s) rc = sdm_retired_next(r->log, r->segment->base_offset, base);
-  sdm_segment_unref(s);
   return rc;
 }
 
@@ -167,9 +168,10 @@ static int after_active(sdm_reader *r, const sdm_end *e) {
   return rc < 0 ? rc : 0;
 }
 
-/* The segment in hand has no more batches. */
+/* The segment in hand has no more batches. What comes next is looked for by offset: the list may have changed in any way since, and the one
+** that is found may hold more than this one (a swap), or be this one again, now closed, with a gap behind its last batch. */
 static int after_segment(sdm_reader *r) {
-  int64_t base, limit;
+  int64_t limit;
   sdm_end e;
   int rc;
   if (r->scan.torn) return sdm_fail(SDM_CORRUPT, "%s is cut off in the batch at position %lld", r->scan.file->path, (long long)r->scan.position);
@@ -183,9 +185,8 @@ static int after_segment(sdm_reader *r) {
       return 0;
     }
   }
-  if ((rc = next_segment_base(r, &base)) < 0) return rc;
   leave_segment(r);
-  if (base > r->next) r->next = base < r->end ? base : r->end;
+  if (r->segment_end != INT64_MAX && r->segment_end > r->next) r->next = r->segment_end < r->end ? r->segment_end : r->end;
   return 0;
 }
 

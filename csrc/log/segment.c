@@ -230,12 +230,11 @@ bool sdm_segment_lookup(sdm_segment *s, int64_t offset, int64_t limit, sdm_index
   return out->position >= 0 && out->position < limit;
 }
 
-int64_t sdm_segment_lookup_time(sdm_segment *s, int64_t timestamp) {
+bool sdm_segment_lookup_time(sdm_segment *s, int64_t timestamp, sdm_timeindex_entry *out) {
   sdm_file *f;
   uint8_t bytes[SDM_TIMEINDEX_ENTRY];
-  sdm_timeindex_entry e;
-  if (sdm_segment_file(s, SDM_FILE_TIMEINDEX, &f) < 0) return s->base_offset;
-  if (floor_entry(f, SDM_TIMEINDEX_ENTRY, s->base_offset, timestamp, bytes) != 1) return s->base_offset;
-  sdm_timeindex_decode(bytes, s->base_offset, &e);
-  return e.offset >= s->base_offset ? e.offset : s->base_offset;
+  if (sdm_segment_file(s, SDM_FILE_TIMEINDEX, &f) < 0) return false;
+  if (floor_entry(f, SDM_TIMEINDEX_ENTRY, s->base_offset, timestamp, bytes) != 1) return false;
+  sdm_timeindex_decode(bytes, s->base_offset, out);
+  return out->offset >= s->base_offset;
 }

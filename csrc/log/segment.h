@@ -70,7 +70,8 @@ int sdm_segment_unlink(sdm_fs *fs, const char *dir, int64_t base_offset, const c
 ** caller checks that a batch with that last offset stands there. */
 bool sdm_segment_lookup(sdm_segment *s, int64_t offset, int64_t limit, sdm_index_entry *out);
 
-/* Offset after which everything newer than `timestamp` lies, by the time index; the base offset when it says nothing. */
-int64_t sdm_segment_lookup_time(sdm_segment *s, int64_t timestamp);
+/* The last entry whose timestamp is <= `timestamp`: everything newer lies after its offset. A hint as well: the caller checks that the batch with
+** that last offset has that largest timestamp. */
+bool sdm_segment_lookup_time(sdm_segment *s, int64_t timestamp, sdm_timeindex_entry *out);
 
 #endif
