@@ -32,7 +32,6 @@ TEST_SRC   := $(sort $(wildcard spec/c/*_test.c))
 HELPER_SRC := $(filter-out $(TEST_SRC),$(sort $(wildcard spec/c/*.c)))
 TSAN_TESTS ?= $(sort $(wildcard spec/c/*thread*_test.c spec/c/log*_test.c))
 C_TESTS    := $(patsubst spec/c/%.c,$(O)/spec/%,$(if $(filter tsan,$(V)),$(TSAN_TESTS),$(TEST_SRC)))
-BENCHES    := $(patsubst bench/%.c,build/bench/%,$(sort $(wildcard bench/*.c)))
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -127,15 +126,23 @@ demo:  ## installs what is missing, builds, and runs examples/rates.lua
 	@$(MAKE) -s all
 	@eval "$$(sh tools/env.sh '$(LUA)')"; '$(LUA)' examples/rates.lua
 
-build/bench/%: bench/%.c build/libsediment.a Makefile
+build/bench/figures: bench/figures.c bench/workload.c bench/floors.c $(wildcard bench/*.h) build/libsediment.a Makefile
 	@mkdir -p $(@D)
-	$(COMPILE) -o $@ $< build/libsediment.a $(LDLIBS)
+	$(COMPILE) -o $@ $(filter %.c,$^) build/libsediment.a $(LDLIBS)
 
-bench: all $(BENCHES)  ## the benchmarks: bench/*.c and bench/*.lua
-	@[ -n '$(BENCHES)$(wildcard bench/*.lua)' ] || { echo 'bench: there is nothing in bench/' >&2; exit 1; }
-	@eval "$$(sh tools/env.sh '$(LUA)')"; set -e; \
-	for b in $(BENCHES); do echo "== $$b"; $$b $(ARGS); done; \
-	for b in $(sort $(wildcard bench/*.lua)); do echo "== $$b"; '$(LUA)' $$b $(ARGS); done
+define bench_module
+build/bench/$(1)/floor.so: bench/lua_floor.c bench/workload.c bench/floors.c $$(wildcard bench/*.h) build/libsediment.a Makefile
+	@mkdir -p $$(@D)
+	$$(COMPILE) $$(CFLAGS_$(1)) -shared -o $$@ $$(filter %.c,$$^) build/libsediment.a $$(LDLIBS)
+endef
+$(eval $(call bench_module,5.4))
+$(eval $(call bench_module,luajit))
+
+bench: all build/bench/figures build/bench/5.4/floor.so build/bench/luajit/floor.so  ## the figures beside the machine's limits: make bench ARGS=W2
+	@mkdir -p build/bench/data
+	@build/bench/figures $(ARGS)
+	@for v in 5.4 luajit; do lua=$$([ $$v = 5.4 ] && echo '$(LUA54)' || echo '$(LUAJIT)'); \
+	  (eval "$$(sh tools/env.sh $$lua)"; LUA_CPATH="build/bench/$$v/?.so;$$LUA_CPATH" $$lua bench/figures.lua $(ARGS)) || exit 1; done
 
 # ---- installing: for both Luas, or for one with LUA=... on the command line ----
 
