@@ -70,11 +70,13 @@ void sdm_control_publish(sdm_control *c, const sdm_end *next) {
   atomic_store_explicit(&c->log_end, sdm_end_offset(next), memory_order_release);
 }
 
+typedef uint64_t unaligned_u64 __attribute__((aligned(1), may_alias));
+
 __attribute__((no_sanitize("thread"))) static void copy_racy(void *to, const void *from, size_t size) {
   const volatile uint8_t *p = from;       /* checked by `commit` afterwards: a torn copy is thrown away */
   uint8_t *q = to;
   for (; size >= 8; size -= 8, p += 8, q += 8) {
-    uint64_t v = *(const volatile uint64_t *)(const volatile void *)p;
+    uint64_t v = *(const volatile unaligned_u64 *)(const volatile void *)p;
     memcpy(q, &v, 8);
   }
   while (size--) *q++ = *p++;

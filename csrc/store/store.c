@@ -234,8 +234,10 @@ static int share(sdm_store *s, const sdm_store_options *o) {
   }
   sdm_mutex_unlock(&s->lock);
   if (rc == 0 && o->background && !o->readonly && !s->background) rc = sdm_background_start(s);
-  if (rc == 0) s->handles++;
-  return rc;
+  if (rc < 0) return rc;
+  s->handles++;
+  sdm_store_ref(s);
+  return 0;
 }
 
 static sdm_store *find_open(const sdm_file_info *info, bool readonly) {
