@@ -1,0 +1,74 @@
+-- The examples as a newcomer runs them: twice, from another working directory. What they print is what the documentation promises.
+local scripts = require "scripts"
+
+describe("an example", function()
+  local directory
+
+  before_each(function() directory = scripts.directory() end)
+  after_each(function() scripts.remove(directory) end)
+
+  local function run(...)
+    local said, status = scripts.run(directory, ...)
+    assert.equal(0, status, said)
+    return said
+  end
+
+  local function says(said, ...)
+    for _, text in ipairs { ... } do assert.truthy(said:find(text, 1, true), text .. "\nis missing in\n" .. said) end
+  end
+
+  local function count(said, pattern) return select(2, said:gsub(pattern, "")) end
+
+  describe("rates.lua", function()
+    local REBUILT = { "one euro, 29 currencies", "USD     1.1172", "JPY     175.68", "GBP     0.8338", "ZAR    18.6455" }
+
+    it("replays, compacts and rebuilds; a second run finds it all", function()
+      scripts.shell(("mkdir -p '%s/copy/data' && cp '%s/examples/rates.lua' '%s/copy'"):format(directory, scripts.root, directory))
+      scripts.shell(("cp '%s'/examples/data/*.gz '%s/copy/data'"):format(scripts.root, directory))
+      local first = run "copy/rates.lua"
+      says(first, "new store: copy/data/rates-store", "7,126 new days: 221,702 rates and 13 tombstones appended")
+      says(first, "compacted: 221,715 records read, 41 kept", (unpack or table.unpack)(REBUILT))
+      assert.is_true(count(first, " dirty\n") >= 2, first)
+      assert.equal(2, count(first, " active\n"))
+      assert.is_nil(first:find "HRK")
+      assert.is_nil(first:find "\r")
+
+      local second = run(directory .. "/copy/rates.lua")
+      says(second, "found store: ", ": 29 currencies up to 2026-10-30", "\n0 new days: 0 rates and 0 tombstones appended")
+      says(second, "nothing to compact", (unpack or table.unpack)(REBUILT))
+    end)
+
+    it("appends the days that the topic has not", function()
+      local head, rows = nil, {}
+      for line in scripts.shell("gzip -dc '" .. scripts.root .. "/examples/data/eurofxref-hist.csv.gz'"):gmatch "[^\n]+" do
+        if head then rows[#rows + 1] = line else head = line end
+        if #rows == 50 then break end
+      end
+      local function write(from)
+        scripts.write(directory .. "/rates.csv", head .. "\n" .. table.concat(rows, "\n", from) .. "\n")
+      end
+      local script = scripts.root .. "/examples/rates.lua"
+
+      write(3)
+      says(run(script, "store", "rates.csv"), "48 new days: ", "29 currencies")
+      write(1)
+      says(run(script, "store", "rates.csv"), "29 currencies up to 2026-10-28", "2 new days: 58 rates and 0 tombstones", "USD     1.1172")
+      says(run(script, "store", "rates.csv"), "29 currencies up to 2026-10-30", "0 new days: ")
+    end)
+
+    it("says that a file is missing", function()
+      local said, status = scripts.run(directory, scripts.root .. "/examples/rates.lua", "store", "none.csv")
+      assert.equal(1, status)
+      says(said, "cannot read none.csv")
+    end)
+  end)
+
+  it("sensors.lua consumes, compacts and deletes, and goes on where it was", function()
+    local script = scripts.root .. "/examples/sensors.lua"
+    local first = run(script, "store")
+    says(first, "follower: from offset 0\n", "alarm: 35 readings above 54 degrees", "latest: attic removed, was 15.0",
+      "latest: 721 records read, 3 kept", "segments of readings deleted, 1 tombstone removed", "readings: offsets 720 to 720")
+    local second = run(script, "store")
+    says(second, "follower: from offset 720\n", "alarm: from offset 720\n", "alarm: 35 readings", "readings: offsets 1440 to 1440")
+  end)
+end)
