@@ -25,10 +25,12 @@ static sdm_segment_info *new_infos(sdm_segment *const *segments, size_t count) {
   return infos;
 }
 
-static int fill(sdm_log *l, sdm_segment *s, bool active, int64_t first_dirty, sdm_segment_info *out) {
+/* `next_base`: of the segment after it, -1 for the active one. A segment that is clean in part is dirty. */
+static int fill(sdm_log *l, sdm_segment *s, int64_t next_base, int64_t first_dirty, sdm_segment_info *out) {
   sdm_end end;
+  bool active = next_base < 0;
   out->base_offset = s->base_offset;
-  out->state = active ? SDM_SEGMENT_ACTIVE : s->base_offset < first_dirty ? SDM_SEGMENT_CLEAN : SDM_SEGMENT_DIRTY;
+  out->state = active ? SDM_SEGMENT_ACTIVE : next_base <= first_dirty ? SDM_SEGMENT_CLEAN : SDM_SEGMENT_DIRTY;
   int rc = sdm_log_count_segment(l, s, &out->records, NULL);
   if (rc == 0) rc = sdm_log_max_timestamp(l, s, &out->max_timestamp);
   if (rc == 0) rc = sdm_log_segment_limit(l, s, &out->size);
@@ -44,7 +46,9 @@ int sdm_log_segments(sdm_log *l, sdm_segment_info **out, size_t *count) {
   int64_t first_dirty = sdm_first_dirty(l);
   sdm_segment_info *infos = new_infos(segments, *count);
   if (!infos) rc = sdm_no_memory();
-  for (size_t i = 0; rc == 0 && i < *count; i++) rc = fill(l, segments[i], i + 1 == *count, first_dirty, &infos[i]);
+  for (size_t i = 0; rc == 0 && i < *count; i++) {
+    rc = fill(l, segments[i], i + 1 < *count ? segments[i + 1]->base_offset : -1, first_dirty, &infos[i]);
+  }
   sdm_segments_unref(segments, *count);
   if (rc < 0) {
     sdm_free(infos);
