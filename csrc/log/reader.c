@@ -24,6 +24,7 @@ struct sdm_reader {
   bool in_batch;
   sdm_record_iter records;
   int64_t batch_end;                     /* offset after the batch in hand */
+  int64_t scanned_end;                   /* offset after the last batch that was met in the segment in hand */
   uint8_t *stage;                        /* a copy of it, once it is needed */
   unsigned flags;
   sdm_reader_filter filter;
@@ -81,6 +82,7 @@ static int enter(sdm_reader *r, sdm_segment *s, int64_t segment_end) {
   if (rc < 0) return rc;
   r->active = s->base_offset == e.active_base;
   r->segment_end = segment_end;
+  r->scanned_end = 0;
   r->segment = sdm_segment_ref(s);
   return 0;
 }
@@ -141,6 +143,12 @@ static int unsupported_codec(const sdm_reader *r, const sdm_batch *b) {
                   r->log->dir, names[sdm_batch_codec(b)]);
 }
 
+/* No CRC covers a base offset; going on would leave out this batch without a word. */
+static int not_ascending(const sdm_reader *r, const sdm_batch *b) {
+  return sdm_fail(SDM_CORRUPT, "%s: the batch that ends at position %lld begins at offset %lld although the one before it ends at %lld: one of their offsets is damaged",
+                  r->scan.file->path, (long long)r->scan.position, (long long)b->base_offset, (long long)r->scanned_end - 1);
+}
+
 /* 1: a batch with records for us is in hand. 0: the segment has no more. */
 static int next_batch(sdm_reader *r) {
   sdm_batch b;
@@ -148,6 +156,8 @@ static int next_batch(sdm_reader *r) {
   for (;;) {
     int rc = sdm_scan_batch(&r->scan, &b, &bytes);
     if (rc <= 0) return rc;
+    if (b.base_offset < r->scanned_end) return not_ascending(r, &b);
+    r->scanned_end = sdm_batch_last_offset(&b) + 1;
     if (sdm_batch_last_offset(&b) < r->next || b.count == 0 || sdm_batch_is(&b, SDM_ATTR_CONTROL)) continue;
     if (sdm_batch_codec(&b) != SDM_CODEC_NONE) return unsupported_codec(r, &b);
     r->batch_end = sdm_batch_last_offset(&b) + 1;

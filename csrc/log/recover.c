@@ -37,6 +37,7 @@ typedef struct recovery {
   sdm_end end;                           /* what is found */
   int64_t truncated, corrupt;
   bool damaged_end;                      /* the last segment has damage in it: no more appends to it */
+  bool as_told;                          /* the last segment was as the page or the state file says */
 } recovery;
 
 /* ---- what was there ---- */
@@ -82,8 +83,9 @@ static int rescan(recovery *r, sdm_segment *s, bool final, sdm_scan_result *out)
   r->corrupt += out->corrupt_batches;
   if (out->position < s->size) rc = cut(r, s, out->position);
   sdm_file *f;
-  if (rc == 0 && (rc = sdm_segment_file(s, SDM_FILE_LOG, &f)) == 0) rc = r->log->fs->set_modified(f, modified);
-  return rc;
+  if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc == 0) rc = r->log->fs->set_modified(f, modified);
+  return rc == 0 && !r->same_boot ? r->log->fs->sync(f) : rc;      /* served from now on, so it must stay */
 }
 
 static bool trusted(const recovery *r, int64_t next_base) {
@@ -147,7 +149,6 @@ static int tail_is(recovery *r, sdm_segment *s, int64_t position, int64_t next_o
   const uint8_t *bytes;
   sdm_end *e = &r->end;
   int64_t next = s->base_offset;
-  if (s->size < position) return 0;
   int rc = last_time_entry(s, e);
   if (rc == 0) rc = sdm_seek_near(s, &scan, INT64_MAX, position);
   if (rc < 0) return rc;
@@ -158,7 +159,7 @@ static int tail_is(recovery *r, sdm_segment *s, int64_t position, int64_t next_o
     e->max_timestamp = b.max_timestamp;
     e->max_timestamp_offset = next - 1;
   }
-  bool reached = rc == 0 && !scan.torn && scan.position == position && (position == 0 || next == next_offset);
+  bool reached = rc == 0 && !scan.torn && scan.position == position && next == next_offset;
   sdm_scanner_free(&scan);
   return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : reached;
 }
@@ -180,10 +181,9 @@ static int first_batch(sdm_segment *s, int64_t limit, int64_t *first_timestamp) 
 static int recover_as_told(recovery *r, sdm_segment *s, int64_t position, int64_t next_offset) {
   sdm_file_info info;
   sdm_file *f;
-  if (s->size < position || !sdm_indexes_sound(s, position, next_offset, false)) return 0;
+  if (s->size != position || !sdm_indexes_sound(s, position, next_offset, false)) return 0;
   int rc = tail_is(r, s, position, next_offset);
   if (rc <= 0) return rc;
-  if (s->size > position && (rc = cut(r, s, position)) < 0) return rc;
   if ((rc = sdm_segment_file(s, SDM_FILE_INDEX, &f)) < 0 || (rc = s->fs->info(f, &info)) < 0) return rc;
   r->end.index_entries = info.size / SDM_INDEX_ENTRY;
   r->end.position = position;
@@ -208,6 +208,14 @@ static void take_page(recovery *r, const sdm_end *page) {
   e->last_tombstone = page->last_tombstone;
 }
 
+/* The page says where the segment ends; what lies behind was begun by somebody who died. Cut before anything of it can be taken for a batch. */
+static int recover_by_page(recovery *r, sdm_segment *s, const sdm_end *page) {
+  int rc = s->size > page->position ? cut(r, s, page->position) : 0;
+  if (rc == 0) rc = recover_as_told(r, s, page->position, page->sealed_end);
+  if (rc == 1) take_page(r, page);
+  return rc;
+}
+
 static int recover_last(recovery *r, int64_t base) {
   sdm_segment *s;
   sdm_scan_result found;
@@ -218,12 +226,9 @@ static int recover_last(recovery *r, int64_t base) {
   r->end.modified_ms = s->modified_ms;
   r->end.created_ms = r->now;
   int told = 0;
-  if (r->same_boot && page->active_base == base) {
-    told = recover_as_told(r, s, page->position, page->sealed_end);
-    if (told == 1) take_page(r, page);
-  } else if (!r->same_boot && r->state.clean) {
-    told = recover_as_told(r, s, r->state.position, r->state.end);
-  }
+  if (r->same_boot && page->active_base == base) told = recover_by_page(r, s, page);
+  else if (!r->same_boot && r->state.clean && s->size == r->state.position) told = recover_as_told(r, s, r->state.position, r->state.end);
+  r->as_told = told == 1;
   rc = told < 0 ? told : 0;
   if (told == 0) {
     rc = rescan(r, s, false, &found);
@@ -292,6 +297,7 @@ static void publish(recovery *r) {
   atomic_store(&c->dirty_since_ms, durable < r->end.sealed_end ? r->now : -1);
   atomic_store(&c->truncated_bytes, r->truncated);
   atomic_store(&c->corrupt_batches, r->corrupt);
+  atomic_store(&c->reserved_end, r->state.clean ? 0 : r->state.reserved_end);
   c->state_sequence = r->state.sequence;
   c->clean_end = r->state.clean ? r->state.end : -1;
   sdm_control_publish(c, &r->end);
@@ -300,23 +306,44 @@ static void publish(recovery *r) {
 /* After a power loss the page cache is believed no longer: what was accepted is made durable before it is served. */
 static int make_durable(recovery *r) {
   sdm_file *f;
-  if (r->same_boot || r->state.clean || r->end.position == 0) return 0;
+  if (r->same_boot || (r->state.clean && r->as_told) || r->end.position == 0) return 0;
   int rc = sdm_segment_file(r->log->active, SDM_FILE_LOG, &f);
   if (rc == 0) rc = r->log->fs->sync(f);
   return rc == 0 ? r->log->fs->sync_dir(r->log->fs, r->log->dir) : rc;
 }
 
-/* The staged records of the page that was, written as the batch that sealing would have written. */
-static int seal_before(recovery *r) {
-  sdm_control *before = r->before;
-  sdm_end *e = sdm_control_end(before);
+/* The staged records of the page that was, as the batch that sealing would have written. False: there are none that count. */
+static bool stage_before(recovery *r, sdm_batch *b) {
+  const sdm_end *e = sdm_control_end(r->before);
+  bool counts = e->sealed_end == r->end.sealed_end || (r->same_boot && e->sealed_end > r->end.sealed_end);
+  if (!r->staged || !counts) return false;
+  sdm_stage_header(e, b);
+  sdm_batch_seal(sdm_control_stage(r->before), b);
+  return true;
+}
+
+/* The page is about to be made anew. Should that end in another death or a full disk, the staged records are in the file by then. */
+static int save_stage(recovery *r) {
+  sdm_segment *s;
   sdm_batch b;
-  if (!r->staged || e->sealed_end != r->end.sealed_end) return 0;
-  sdm_stage_header(e, &b);
-  uint8_t *stage = sdm_control_stage(before);
-  sdm_batch_seal(stage, &b);
-  int rc = sdm_log_reserve_locked(r->log, sdm_batch_last_offset(&b) + 1);
-  return rc < 0 ? rc : sdm_log_write_locked(r->log, r->cfg, stage, &b, e->staged_tombstone, e->modified_ms);
+  sdm_file *f;
+  if (!stage_before(r, &b) || b.base_offset != r->end.sealed_end) return 0;
+  int rc = sdm_segment_open(r->log->fs, r->log->dir, r->end.active_base, true, &s);
+  if (rc < 0) return rc;
+  rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc == 0) rc = r->log->fs->write(f, sdm_control_stage(r->before), (size_t)b.size, r->end.position);
+  sdm_segment_unref(s);
+  return rc;
+}
+
+static int seal_before(recovery *r) {
+  const sdm_end *e = sdm_control_end(r->before);
+  sdm_batch b;
+  int rc = 0;
+  if (!stage_before(r, &b)) return 0;
+  if (b.base_offset > r->end.sealed_end) rc = sdm_log_roll_locked(r->log, r->cfg, b.base_offset, r->now);   /* what was before it is damaged */
+  if (rc == 0) rc = sdm_log_reserve_locked(r->log, sdm_batch_last_offset(&b) + 1);
+  return rc < 0 ? rc : sdm_log_write_locked(r->log, r->cfg, sdm_control_stage(r->before), &b, e->staged_tombstone, e->modified_ms);
 }
 
 static int go_on(recovery *r) {
@@ -339,6 +366,7 @@ int sdm_recover(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   recovery r = {.log = l, .cfg = cfg, .now = now};
   int rc = read_before(&r);
   if (rc == 0) rc = recover_segments(&r);
+  if (rc == 0) rc = save_stage(&r);
   if (rc == 0) rc = sdm_control_reset(l->control, l->env->boot_id);
   if (rc == 0) {
     publish(&r);
