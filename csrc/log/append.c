@@ -131,8 +131,7 @@ int sdm_log_seal_locked(sdm_log *l, const sdm_log_config *cfg) {
 /* ---- the two ways ---- */
 
 static void note_append(sdm_control *c, int64_t now) {
-  int64_t never = -1;
-  atomic_compare_exchange_strong_explicit(&c->dirty_since_ms, &never, now, memory_order_relaxed, memory_order_relaxed);
+  if (atomic_load_explicit(&c->dirty_since_ms, memory_order_relaxed) < 0) atomic_store_explicit(&c->dirty_since_ms, now, memory_order_relaxed);
   if (atomic_load_explicit(&c->waiters, memory_order_seq_cst) != 0) sdm_log_touch_news(c);
 }
 
@@ -151,12 +150,14 @@ static int64_t stage_capacity(const sdm_log *l, const sdm_log_config *cfg) {
 static int stage_locked(sdm_log *l, const sdm_log_config *cfg, sdm_record *r, int64_t alone, int64_t now, int64_t *offset) {
   sdm_control *c = l->control;
   sdm_end *e = sdm_control_end(c);
-  int64_t when = cfg->log_append_time ? now : r->timestamp, size = alone;
-  r->offset = sdm_end_offset(e);
-  bool joins = sdm_stage_size(e) > 0 && sdm_stage_fits(e, r, cfg->log_append_time, stage_capacity(l, cfg), now, l->env->linger_ms);
+  int64_t when = cfg->log_append_time ? now : r->timestamp, size = 0;
   int rc = 0;
-  if (joins) size = (int64_t)sdm_record_size(r, e->sealed_end, e->staged_timestamp);
-  else rc = sdm_log_seal_locked(l, cfg);
+  r->offset = sdm_end_offset(e);
+  if (sdm_stage_size(e) > 0) size = sdm_stage_fits(e, r, cfg->log_append_time, stage_capacity(l, cfg), now, l->env->linger_ms);
+  if (size == 0) {
+    size = alone;
+    rc = sdm_log_seal_locked(l, cfg);
+  }
   int64_t end = atomic_load_explicit(&c->log_end, memory_order_relaxed);
   if (rc == 0 && sdm_log_should_roll(sdm_control_end(c), cfg, size, when, end, now)) rc = sdm_log_roll_locked(l, cfg, end, now);
   if (rc == 0 && end >= atomic_load_explicit(&c->reserved_end, memory_order_relaxed)) rc = sdm_log_reserve_locked(l, end + 1);

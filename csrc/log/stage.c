@@ -18,11 +18,12 @@ static bool near(int64_t a, int64_t b) {
   return apart > -INT32_MAX && apart < INT32_MAX;
 }
 
-bool sdm_stage_fits(const sdm_end *e, const sdm_record *r, bool append_time, int64_t capacity, int64_t now, int64_t linger_ms) {
-  if (append_time != (e->staged_append_time == 1) || !near(r->timestamp, e->staged_timestamp)) return false;
-  if (append_time && e->staged_max_timestamp != now) return false;         /* such a batch has one timestamp */
-  if (sdm_sub_sat(now, e->staged_since_ms) > linger_ms) return false;
-  return sdm_stage_size(e) + (int64_t)sdm_record_size(r, e->sealed_end, e->staged_timestamp) <= capacity;
+int64_t sdm_stage_fits(const sdm_end *e, const sdm_record *r, bool append_time, int64_t capacity, int64_t now, int64_t linger_ms) {
+  if (append_time != (e->staged_append_time == 1) || !near(r->timestamp, e->staged_timestamp)) return 0;
+  if (append_time && e->staged_max_timestamp != now) return 0;             /* such a batch has one timestamp */
+  if (sdm_sub_sat(now, e->staged_since_ms) > linger_ms) return 0;
+  int64_t size = (int64_t)sdm_record_size(r, e->sealed_end, e->staged_timestamp);
+  return SDM_BATCH_HEADER + (int64_t)bytes_of(e) + size <= capacity ? size : 0;
 }
 
 static void begin(sdm_end *e, const sdm_record *r, bool append_time, int64_t now) {

@@ -7,7 +7,7 @@
 int64_t sdm_stage_size(const sdm_end *e);            /* bytes of the batch that sealing would write; 0 when empty */
 
 /* Whether the record (its offset set) may join the records that are there (the stage is not empty). `capacity`: bytes of a batch. */
-bool sdm_stage_fits(const sdm_end *e, const sdm_record *r, bool append_time, int64_t capacity, int64_t now, int64_t linger_ms);
+int64_t sdm_stage_fits(const sdm_end *e, const sdm_record *r, bool append_time, int64_t capacity, int64_t now, int64_t linger_ms);
 
 /* Adds a record that fits and returns its offset. Other processes read it from then on. */
 int64_t sdm_stage_add(sdm_control *c, const sdm_record *r, bool append_time, int64_t now);

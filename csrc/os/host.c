@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -42,13 +41,11 @@ int sdm_random(void *bytes, size_t size) {
   return n == (ssize_t)size ? 0 : sdm_fail_errno(errno, "get random bytes");
 }
 
-static atomic_uint forks;
+atomic_uint sdm_forks;
 
-static void count_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
+static void count_fork(void) { atomic_fetch_add_explicit(&sdm_forks, 1, memory_order_relaxed); }
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
-
-uint32_t sdm_fork_count(void) { return atomic_load_explicit(&forks, memory_order_relaxed); }
 
 void *sdm_pages_alloc(size_t size) {
   void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

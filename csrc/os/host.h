@@ -2,6 +2,7 @@
 #ifndef SDM_OS_HOST_H
 #define SDM_OS_HOST_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,7 +15,8 @@ int sdm_random(void *bytes, size_t size);
 
 /* How many forks lie between the process that loaded the library and this one. Handles remember it: a handle made before a fork must not
 ** be used after it, since locks and threads stay with the parent. */
-uint32_t sdm_fork_count(void);
+extern atomic_uint sdm_forks;
+static inline uint32_t sdm_fork_count(void) { return atomic_load_explicit(&sdm_forks, memory_order_relaxed); }
 
 /* Memory for big tables: zeroed, on huge pages where the machine has them, outside the allocator. NULL when short. */
 void *sdm_pages_alloc(size_t size);

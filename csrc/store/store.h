@@ -70,7 +70,9 @@ sdm_store *sdm_store_ref(sdm_store *s);
 void sdm_store_unref(sdm_store *s);
 
 /* store_topics.c: the topics file */
-uint64_t sdm_store_generation(const sdm_store *s);         /* one load; changes when topics or configs did */
+static inline uint64_t sdm_store_generation(const sdm_store *s) {          /* one load; changes when topics or configs did; 0 when read-only */
+  return s->control ? atomic_load_explicit(&s->control->topics_generation, memory_order_acquire) : 0;
+}
 int sdm_store_refresh(sdm_store *s);                       /* reads the topics file again if it changed */
 int sdm_store_topics_lock(sdm_store *s);                   /* control->topics_lock and then store->lock, the file read */
 void sdm_store_topics_unlock(sdm_store *s);

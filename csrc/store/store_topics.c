@@ -6,11 +6,6 @@
 
 enum { LIMIT = 64 << 20 };
 
-/* A store that is read only has no control page to tell of changes: it looks each time. */
-uint64_t sdm_store_generation(const sdm_store *s) {
-  return s->control ? atomic_load_explicit(&s->control->topics_generation, memory_order_acquire) : 0;
-}
-
 static int read_file(sdm_store *s, sdm_topics_file *out) {
   char *path = sdm_format("%s/%s", s->env.root, SDM_TOPICS_NAME), *text = NULL;
   size_t size = 0;
@@ -22,6 +17,7 @@ static int read_file(sdm_store *s, sdm_topics_file *out) {
   return rc < 0 ? sdm_fail_within(rc, "%s: ", s->env.root) : 0;
 }
 
+/* A store that is read only has no control page to tell of changes: it looks each time. */
 static int refresh_locked(sdm_store *s) {
   uint64_t generation = sdm_store_generation(s);
   sdm_topics_file fresh = {0};

@@ -67,16 +67,23 @@ int sdm_topic_partitions(sdm_topic *t) {
   return rc < 0 ? rc : t->entry.partitions;
 }
 
-int sdm_topic_log(sdm_topic *t, int32_t partition, int64_t now, sdm_log **out) {
-  int rc = sdm_topic_check(t);
-  if (rc < 0) return rc;
+/* After sdm_topic_check. */
+static int partition_log(sdm_topic *t, int32_t partition, int64_t now, sdm_log **out) {
   if (partition < 0 || partition >= t->entry.partitions) {
     return sdm_fail(SDM_UNKNOWN_PARTITION, "topic '%s' has no partition %d; it has %d, counted from 0", t->entry.name, partition, t->entry.partitions);
   }
   sdm_store_saw(t->store, now);
-  if (!t->logs[partition] && (rc = sdm_store_log(t->store, &t->entry, partition, now, &t->logs[partition])) < 0) return rc;
+  if (!t->logs[partition]) {
+    int rc = sdm_store_log(t->store, &t->entry, partition, now, &t->logs[partition]);
+    if (rc < 0) return rc;
+  }
   *out = t->logs[partition];
   return 0;
+}
+
+int sdm_topic_log(sdm_topic *t, int32_t partition, int64_t now, sdm_log **out) {
+  int rc = sdm_topic_check(t);
+  return rc < 0 ? rc : partition_log(t, partition, now, out);
 }
 
 /* ---- creation and change; under the topics lock ---- */
@@ -266,7 +273,7 @@ int sdm_topic_append(sdm_topic *t, const sdm_record *r, int32_t partition, unsig
   int rc = sdm_topic_check(t);
   if (rc < 0) return rc;
   if (partition == SDM_ANY_PARTITION) partition = choose(t, r);
-  if ((rc = sdm_topic_log(t, partition, now, &l)) < 0) return rc;
+  if ((rc = partition_log(t, partition, now, &l)) < 0) return rc;
   sdm_append a = {.records = r, .count = 1, .flags = flags, .scratch = &t->scratch};
   rc = sdm_log_append(l, &t->config, &a, now, offset, &last);
   if (rc == 0) *where = partition;
@@ -278,7 +285,7 @@ int sdm_topic_append_batch(sdm_topic *t, const sdm_record *records, size_t count
   sdm_log *l;
   int rc = sdm_topic_check(t);
   if (rc == 0 && partition == SDM_ANY_PARTITION) rc = choose_for_batch(t, records, count, &partition);
-  if (rc == 0) rc = sdm_topic_log(t, partition, now, &l);
+  if (rc == 0) rc = partition_log(t, partition, now, &l);
   if (rc < 0) return rc;
   sdm_append a = {.records = records, .count = count, .own_batch = true, .codec = codec, .flags = flags, .scratch = &t->scratch};
   return sdm_log_append(l, &t->config, &a, now, first, last);
