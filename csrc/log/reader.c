@@ -143,9 +143,13 @@ static int unsupported_codec(const sdm_reader *r, const sdm_batch *b) {
                   r->log->dir, names[sdm_batch_codec(b)]);
 }
 
-/* No CRC covers a base offset; going on would leave out this batch without a word. */
-static int not_ascending(const sdm_reader *r, const sdm_batch *b) {
-  return sdm_fail(SDM_CORRUPT, "%s: the batch that ends at position %lld begins at offset %lld although the one before it ends at %lld: one of their offsets is damaged",
+/* No CRC covers a base offset; going on would leave out records without a word. */
+static int check_place(sdm_reader *r, const sdm_batch *b, const uint8_t **bytes) {
+  int rc = b->base_offset < r->scanned_end;
+  if (rc == 0 && r->scanned_end > 0) rc = sdm_scan_displaced(&r->scan, b, r->scanned_end, bytes);
+  if (rc <= 0) return rc;
+  r->scan.position -= b->size;
+  return sdm_fail(SDM_CORRUPT, "%s: the batch at position %lld begins at offset %lld, the one before it ends at %lld: one of their offsets is damaged",
                   r->scan.file->path, (long long)r->scan.position, (long long)b->base_offset, (long long)r->scanned_end - 1);
 }
 
@@ -156,7 +160,7 @@ static int next_batch(sdm_reader *r) {
   for (;;) {
     int rc = sdm_scan_batch(&r->scan, &b, &bytes);
     if (rc <= 0) return rc;
-    if (b.base_offset < r->scanned_end) return not_ascending(r, &b);
+    if (b.base_offset != r->scanned_end && (rc = check_place(r, &b, &bytes)) < 0) return rc;
     r->scanned_end = sdm_batch_last_offset(&b) + 1;
     if (sdm_batch_last_offset(&b) < r->next || b.count == 0 || sdm_batch_is(&b, SDM_ATTR_CONTROL)) continue;
     if (sdm_batch_codec(&b) != SDM_CODEC_NONE) return unsupported_codec(r, &b);

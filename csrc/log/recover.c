@@ -42,13 +42,21 @@ typedef struct recovery {
 
 /* ---- what was there ---- */
 
+/* Whether what the page says of the end can have been written by us: a page that was cut off or never finished is zeros. */
+static bool plausible(const sdm_control *c) {
+  const sdm_end *e = &c->slots[atomic_load(&c->commit) & 1];
+  if (atomic_load(&c->incarnation) == 0 || atomic_load(&c->commit) == 0 || e->active_base < 0 || e->position < 0) return false;
+  if (e->position == 0) return e->sealed_end == e->active_base && e->max_timestamp == -1;
+  return e->sealed_end > e->active_base;
+}
+
 static int read_before(recovery *r) {
   sdm_log *l = r->log;
   r->before = sdm_malloc(SDM_CONTROL_BYTES);
   if (!r->before) return sdm_no_memory();
   memcpy((void *)r->before, (const void *)l->control, SDM_CONTROL_BYTES);
-  bool readable = sdm_control_valid(r->before, r->before->boot_id);
-  r->same_boot = sdm_control_valid(r->before, l->env->boot_id) && atomic_load(&r->before->incarnation) != 0 && sdm_stage_repair(r->before) == 0;
+  bool readable = sdm_control_valid(r->before, r->before->boot_id) && plausible(r->before);
+  r->same_boot = readable && sdm_control_valid(r->before, l->env->boot_id) && sdm_stage_repair(r->before) == 0;
   r->staged = readable && (r->same_boot || sdm_stage_intact(r->before)) && sdm_stage_size(sdm_control_end(r->before)) > 0;
   r->log_start = sdm_offsets_get(l->fs, l->env->root, SDM_LOG_START_CHECKPOINT, l->topic, l->partition);
   r->recovery_point = sdm_offsets_get(l->fs, l->env->root, SDM_RECOVERY_CHECKPOINT, l->topic, l->partition);
@@ -153,13 +161,16 @@ static int tail_is(recovery *r, sdm_segment *s, int64_t position, int64_t next_o
   if (rc == 0) rc = sdm_seek_near(s, &scan, INT64_MAX, position);
   if (rc < 0) return rc;
   e->bytes_since_index = position - scan.position;
+  bool whole = true, known = scan.position == 0;         /* where the first batch begins */
   while ((rc = sdm_scan_batch(&scan, &b, &bytes)) == 1) {
+    whole = whole && (!known || b.base_offset == next);  /* a gap may be a flipped base offset: the scan of the whole tells */
+    known = true;
     next = sdm_batch_last_offset(&b) + 1;
     if (b.max_timestamp <= e->max_timestamp) continue;
     e->max_timestamp = b.max_timestamp;
     e->max_timestamp_offset = next - 1;
   }
-  bool reached = rc == 0 && !scan.torn && scan.position == position && next == next_offset;
+  bool reached = rc == 0 && whole && !scan.torn && scan.position == position && next == next_offset;
   sdm_scanner_free(&scan);
   return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : reached;
 }
@@ -341,7 +352,10 @@ static int seal_before(recovery *r) {
   sdm_batch b;
   int rc = 0;
   if (!stage_before(r, &b)) return 0;
-  if (b.base_offset > r->end.sealed_end) rc = sdm_log_roll_locked(r->log, r->cfg, b.base_offset, r->now);   /* what was before it is damaged */
+  if (b.base_offset > r->end.sealed_end || r->damaged_end) {
+    rc = sdm_log_roll_locked(r->log, r->cfg, b.base_offset, r->now);
+    r->damaged_end = false;
+  }
   if (rc == 0) rc = sdm_log_reserve_locked(r->log, sdm_batch_last_offset(&b) + 1);
   return rc < 0 ? rc : sdm_log_write_locked(r->log, r->cfg, sdm_control_stage(r->before), &b, e->staged_tombstone, e->modified_ms);
 }

@@ -33,16 +33,11 @@ static int take_batch(indexer *x, const sdm_batch *b, const uint8_t *bytes, int6
   return sdm_index_builder_add(&x->build, b, position);
 }
 
-/* Batches must lie in the segment's range and ascend; one that does not is damage as well, since no CRC covers its base offset. One that leaves a
-** gap in front is damaged when the batch behind it continues as if there were none. The scanner stands behind b; its window may move. */
-static bool in_place(const indexer *x, sdm_scanner *s, const sdm_batch *b) {
-  sdm_batch next;
-  int64_t expected = x->r->next_offset, last = sdm_batch_last_offset(b), behind = s->position;
-  if (b->base_offset < expected || last - x->segment->base_offset > INT32_MAX) return false;
-  if (b->base_offset == expected) return true;
-  bool moved = sdm_scan_header(s, &next) == 1 && next.base_offset == expected + b->last_offset_delta + 1 && next.base_offset <= last;
-  s->position = behind;
-  return !moved;
+/* Batches must lie in the segment's range and ascend; one that does not is damage as well, since no CRC covers its base offset. */
+static int in_place(const indexer *x, sdm_scanner *s, const sdm_batch *b, const uint8_t **bytes) {
+  if (b->base_offset < x->r->next_offset || sdm_batch_last_offset(b) - x->segment->base_offset > INT32_MAX) return 0;
+  int rc = sdm_scan_displaced(s, b, x->r->next_offset, bytes);
+  return rc < 0 ? rc : !rc;
 }
 
 static void note_damage(sdm_scan_result *r, int64_t position) {
@@ -57,14 +52,11 @@ static int scan_one(indexer *x, sdm_scanner *s) {
   int rc = sdm_scan_batch(s, &b, &bytes);
   if (rc == 0 && s->torn) return SDM_CORRUPT;
   if (rc <= 0) return rc;
-  if (!in_place(x, s, &b)) {
+  if ((rc = in_place(x, s, &b, &bytes)) < 0) return rc;
+  if (rc == 0) {
     note_damage(x->r, at);
     x->r->position = s->position;        /* its records are whole: it is not for us to cut them */
     return 1;
-  }
-  if (b.base_offset != x->r->next_offset) {             /* the look ahead may have moved the window */
-    s->position = at;
-    if ((rc = sdm_scan_batch(s, &b, &bytes)) <= 0) return rc;
   }
   rc = take_batch(x, &b, bytes, at);
   return rc < 0 ? rc : 1;

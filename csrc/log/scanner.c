@@ -96,6 +96,22 @@ int sdm_scan_header(sdm_scanner *s, sdm_batch *b) {
   return rc;
 }
 
+int sdm_scan_displaced(sdm_scanner *s, const sdm_batch *b, int64_t expected, const uint8_t **bytes) {
+  sdm_batch next;
+  int64_t behind = s->position, last = sdm_batch_last_offset(b);
+  bool torn = s->torn;
+  if (b->base_offset <= expected) return 0;
+  int rc = peek(s, &next, SDM_BATCH_HEADER);
+  if (rc == SDM_IO || rc == SDM_NO_MEMORY) return rc;
+  int displaced = rc == 1 && next.base_offset == expected + b->last_offset_delta + 1 && next.base_offset <= last;
+  s->position = behind - b->size;
+  if ((rc = look(s, b->size, WINDOW)) < 0) return rc;
+  *bytes = here(s);
+  s->position = behind;
+  s->torn = torn;
+  return displaced;
+}
+
 /* Whether a valid batch with a base offset of at least `offset` begins at `position`. */
 static int valid_here(sdm_scanner *s, int64_t offset) {
   sdm_batch b;

@@ -29,6 +29,10 @@ int sdm_scan_batch(sdm_scanner *s, sdm_batch *b, const uint8_t **bytes);
 /* The same for the header alone: the CRC is not looked at and the records are not read. */
 int sdm_scan_header(sdm_scanner *s, sdm_batch *b);
 
+/* No CRC covers a base offset. Whether that of b, the batch that was scanned last, is damaged: it leaves a gap behind `expected`, and the batch that
+** follows continues as if b began there. `*bytes` stays valid. 1, 0, SDM_IO, SDM_NO_MEMORY. */
+int sdm_scan_displaced(sdm_scanner *s, const sdm_batch *b, int64_t expected, const uint8_t **bytes);
+
 /* After SDM_CORRUPT: looks for the next valid batch whose base offset is at least `offset` behind the damage. 1: `position` is there. 0: none. */
 int sdm_scan_resync(sdm_scanner *s, int64_t offset);
 

@@ -17,16 +17,36 @@ int sdm_seek_near(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t lim
   return 0;
 }
 
+/* What stands at `at` is no batch. True: a batch from which `offset` can be reached lies behind the damage, and the scanner stands there. */
+static bool pass_damage(sdm_scanner *scan, int64_t at, int64_t seen, int64_t offset) {
+  sdm_batch b;
+  scan->position = at;
+  if (sdm_scan_resync(scan, seen) == 1) {
+    int64_t found = scan->position;
+    bool before = sdm_scan_header(scan, &b) == 1 && b.base_offset <= offset;
+    scan->position = before ? found : at;
+    return before;
+  }
+  scan->position = at;
+  return false;
+}
+
 int sdm_seek(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit) {
   sdm_batch b;
+  int64_t seen = s->base_offset;
   int rc = sdm_seek_near(s, scan, offset, limit);
   if (rc < 0) return rc;
   for (;;) {
     int64_t at = scan->position;
     rc = sdm_scan_header(scan, &b);
     if (rc == SDM_IO || rc == SDM_NO_MEMORY) return rc;
+    if (rc == SDM_CORRUPT || (rc == 0 && scan->torn)) {
+      if (pass_damage(scan, at, seen, offset)) continue;
+      return 0;
+    }
     if (rc <= 0) return 0;
-    if (sdm_batch_last_offset(&b) < offset) continue;
+    seen = sdm_batch_last_offset(&b) + 1;
+    if (seen <= offset) continue;
     scan->position = at;
     return 0;
   }

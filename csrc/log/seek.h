@@ -9,7 +9,8 @@
 ** the indexed one at or before it, 0 when the index is missing, damaged or of another version of the segment. */
 int sdm_seek_near(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit);
 
-/* Starts the scanner at the first batch whose last offset is >= `offset`; at the limit, or before what cannot be read, when there is none. */
+/* Starts the scanner at the first batch whose last offset is >= `offset`; at the limit when there is none. Damage is passed when what lies behind
+** it is still not beyond `offset`; else the scanner stands before it. */
 int sdm_seek(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit);
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { NOTE_MAX = 128 };
 
-static int write_note(sdm_log *l, int64_t from, int64_t to) {
+int sdm_swap_note(sdm_log *l, int64_t from, int64_t to) {
   char text[NOTE_MAX];
   int n = snprintf(text, sizeof text, "sediment-swap 1\n%lld %lld\n", (long long)from, (long long)to);
   n += snprintf(text + n, sizeof text - (size_t)n, "checksum %016llx\n", (unsigned long long)sdm_hash64(text, (size_t)n));
@@ -58,7 +58,7 @@ static int retire_range(sdm_log *l, int64_t from, int64_t to, int64_t now) {
 int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   sdm_segment *fresh = NULL;
   int rc = sdm_log_sync_locked(l);
-  if (rc == 0) rc = write_note(l, from, to);
+  if (rc == 0) rc = sdm_swap_note(l, from, to);
   if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".cleaned", ".swap");
   if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);
   if (rc < 0) {

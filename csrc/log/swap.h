@@ -13,6 +13,9 @@
 ** Holds control->lock. On failure before the point of no return the old segments stand and the .cleaned files are gone. */
 int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now);
 
+/* Writes the note that sdm_swap_locked begins with; durable on return. */
+int sdm_swap_note(sdm_log *l, int64_t from, int64_t to);
+
 /* Recovery: the range of an interrupted swap; false when there is no (valid) note of one. */
 bool sdm_swap_read(sdm_fs *fs, const char *dir, int64_t *from, int64_t *to);
 

@@ -15,7 +15,9 @@ struct fixture_faults fixture_faults;
 
 /* ---- a disk with faults ---- */
 
-static bool faulty(const sdm_file *f) { return !fixture_faults.only || strstr(f->path, fixture_faults.only); }
+static bool faulty(const sdm_file *f) {
+  return (!fixture_faults.only || strstr(f->path, fixture_faults.only)) && fixture_faults.skip-- <= 0;
+}
 
 static int fault_write(sdm_file *f, const void *bytes, size_t size, int64_t position) {
   fixture_faults.writes++;

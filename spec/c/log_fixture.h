@@ -35,6 +35,7 @@ extern struct fixture_faults {
   int write_code, sync_code;              /* what writes and syncs answer; 0: the truth */
   int64_t write_limit;                    /* with write_code: bytes that a write still gets onto the disk */
   const char *only;                       /* only files whose path contains this; NULL: all */
+  int skip;                               /* so many of the calls that would fail succeed first */
   int writes, syncs;                      /* calls seen */
 } fixture_faults;
 

@@ -1,0 +1,695 @@
+/* Opening after crashes: what is kept, what is cut, what is made anew, and that offsets are not given twice. Reference sections 9 and 10. */
+#include "log_fixture.h"
+
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "format/state_file.h"
+#include "log/recover.h"
+#include "log/swap.h"
+#include "test.h"
+
+#define LOG0 "00000000000000000000.log"
+enum { RESERVED = 65536 };               /* offsets that the first append reserves beyond its own */
+
+typedef enum ending { DIES, LOSES_POWER, CLOSES, ENDINGS } ending;
+
+static void end(fixture *f, ending how) {
+  if (how == DIES) fixture_crash(f);
+  else if (how == LOSES_POWER) fixture_power_loss(f);
+  else CHECK(fixture_close(f));
+}
+
+static int64_t log_end(fixture *f) {
+  int64_t offset = -1;
+  CHECK_INT(sdm_log_latest(f->log, &offset), 0);
+  return offset;
+}
+
+static int64_t truncated(fixture *f) { return atomic_load(&f->log->control->truncated_bytes); }
+static int64_t corrupt(fixture *f) { return atomic_load(&f->log->control->corrupt_batches); }
+static int64_t active(fixture *f) { return sdm_control_end(f->log->control)->active_base; }
+
+static void seal(fixture *f) {
+  CHECK_INT(sdm_log_lock(f->log), 0);
+  CHECK_INT(sdm_log_seal_locked(f->log, &f->cfg), 0);
+  sdm_log_unlock(f->log);
+}
+
+static void add_batches(fixture *f, uint32_t seed, int n) {
+  for (int i = 0; i < n; i++) CHECK_INT(fixture_put_batch(f, seed + 10 * (uint32_t)i, 3, 30, f->now + i), 0);
+}
+
+static void begin(fixture *f, int batches) {
+  fixture_begin(f);
+  fixture_open(f);
+  add_batches(f, 0, batches);
+}
+
+/* After everything: one more life changes nothing and repairs nothing. */
+static void check_settled(fixture *f) {
+  fixture_crash(f);                                   /* what was staged reaches the file */
+  fixture_open(f);
+  for (int i = 0; i < 2; i++) {
+    int64_t before = log_end(f);
+    fixture_crash(f);
+    uint64_t digest = fixture_digest(f);
+    if (!fixture_open(f)) return;
+    CHECK(fixture_digest(f) == digest);
+    CHECK_INT(truncated(f), 0);
+    CHECK_INT(corrupt(f), 0);
+    CHECK_INT(log_end(f), before);
+    fixture_check_all(f);
+  }
+  CHECK(fixture_close(f));
+  uint64_t digest = fixture_digest(f);
+  for (int i = 0; i < 2; i++) {
+    fixture_open(f);
+    CHECK_INT(truncated(f), 0);
+    fixture_check_all(f);
+    fixture_power_loss(f);
+    CHECK(fixture_digest(f) == digest);
+  }
+}
+
+/* ---- the stage ---- */
+
+TEST(the_dead_leave_what_sealing_would_have_written) {
+  uint64_t digests[2];
+  for (int sealed = 0; sealed < 2; sealed++) {
+    fixture f;
+    begin(&f, 2);
+    for (uint32_t i = 0; i < 7; i++) CHECK_INT(fixture_put(&f, 50 + i, 4, i % 3 ? 10 : -1, f.now + i), 0);
+    if (sealed) seal(&f);
+    fixture_crash(&f);
+    fixture_open(&f);
+    CHECK_INT(log_end(&f), (int64_t)f.count);
+    CHECK_INT(truncated(&f), 0);
+    fixture_check_all(&f);
+    check_settled(&f);
+    digests[sealed] = fixture_digest(&f);
+    fixture_end(&f);
+  }
+  CHECK(digests[0] == digests[1]);
+}
+
+TEST(an_intact_stage_outlives_the_power) {
+  fixture f;
+  begin(&f, 2);
+  for (uint32_t i = 0; i < 7; i++) CHECK_INT(fixture_add(&f, 50 + i), 0);
+  fixture_power_loss(&f);
+  fixture_open(&f);
+  CHECK_INT(log_end(&f), 1 + RESERVED + 2);          /* the first batch reserved up to 3 + RESERVED */
+  CHECK_INT(active(&f), log_end(&f));
+  fixture_check_from(&f, f.log, 0);
+  CHECK_INT(fixture_add(&f, 60), 0);
+  CHECK_INT(f.model[f.count - 1].offset, 3 + RESERVED);
+  check_settled(&f);
+  fixture_end(&f);
+}
+
+TEST(a_damaged_stage_is_lost_with_the_power) {
+  fixture f;
+  begin(&f, 2);
+  for (uint32_t i = 0; i < 7; i++) CHECK_INT(fixture_add(&f, 50 + i), 0);
+  fixture_power_loss(&f);
+  fixture_write(&f, SDM_CONTROL_NAME, "\x55", 1, 4096 + SDM_BATCH_HEADER + 40);
+  fixture_open(&f);
+  fixture_forget(&f, 6);
+  fixture_check_all(&f);
+  CHECK_INT(log_end(&f), 3 + RESERVED);
+  check_settled(&f);
+  fixture_end(&f);
+}
+
+/* The file lost a batch that the stage continues: what was staged does not follow on what is left. */
+TEST(a_stage_that_continues_nothing) {
+  fixture f;
+  begin(&f, 3);
+  for (uint32_t i = 0; i < 7; i++) CHECK_INT(fixture_add(&f, 50 + i), 0);
+  fixture_power_loss(&f);
+  fixture_truncate(&f, LOG0, fixture_size(&f, LOG0) - 10);
+  fixture_open(&f);
+  fixture_forget(&f, 6);
+  fixture_check_all(&f);
+  CHECK(truncated(&f) > 0);
+  CHECK_INT(log_end(&f), 3 + RESERVED);
+  CHECK_INT(fixture_add(&f, 60), 0);
+  CHECK_INT(f.model[f.count - 1].offset, 3 + RESERVED);
+  check_settled(&f);
+  fixture_end(&f);
+}
+
+/* Nothing of a page of another boot but the stage is believed; nothing at all of one that is damaged. */
+TEST(a_damaged_page) {
+  for (int64_t at = 0; at < 1500; at += 1) {
+    fixture f;
+    uint8_t junk = 0xa5;
+    begin(&f, 2);
+    CHECK_INT(fixture_add(&f, 50), 0);
+    fixture_power_loss(&f);
+    fixture_write(&f, SDM_CONTROL_NAME, &junk, 1, at);
+    if (!fixture_open(&f)) return;
+    if (log_end(&f) == 3 + RESERVED && fixture_size(&f, LOG0) < 400) fixture_forget(&f, 6);
+    bool ok = fixture_check_all(&f);
+    fixture_end(&f);
+    if (!CHECK(ok)) return;
+  }
+}
+
+/* Recovery itself may fail at any write or sync; nothing acknowledged is lost by that. */
+static void fail_at(int skip, bool write, const char *only, ending how) {
+  fixture f;
+  begin(&f, 3);
+  for (uint32_t i = 0; i < 5; i++) CHECK_INT(fixture_add(&f, 50 + i), 0);
+  end(&f, how);
+  if (write) fixture_faults.write_code = SDM_DISK_FULL;
+  else fixture_faults.sync_code = SDM_IO;
+  fixture_faults.only = only;
+  fixture_faults.skip = skip;
+  fixture_faults.write_limit = 7;
+  int rc = sdm_log_open(&f.env, FIXTURE_TOPIC, 0, &f.cfg, f.now, &f.log);
+  memset(&fixture_faults, 0, sizeof fixture_faults);
+  if (rc < 0 && !fixture_open(&f)) return;
+  fixture_check_from(&f, f.log, 0);
+  CHECK_INT(fixture_add(&f, 70), 0);
+  fixture_check_from(&f, f.log, 0);
+  fixture_crash(&f);
+  fixture_open(&f);
+  fixture_check_from(&f, f.log, 0);
+  fixture_end(&f);
+}
+
+TEST(recovery_may_fail_at_any_write) {
+  for (int how = 0; how < ENDINGS; how++) {
+    for (int skip = 0; skip < 8; skip++) {
+      fail_at(skip, true, NULL, (ending)how);
+      fail_at(skip, false, NULL, (ending)how);
+      fail_at(skip, true, ".log", (ending)how);
+      fail_at(skip, true, ".index", (ending)how);
+      fail_at(skip, true, SDM_STATE_NAME, (ending)how);
+    }
+  }
+}
+
+/* ---- tails ---- */
+
+static void tail_case(const void *bytes, size_t size, ending how) {
+  fixture f;
+  begin(&f, 4);
+  CHECK_INT(fixture_add(&f, 90), 0);
+  end(&f, how);
+  int64_t before = fixture_size(&f, LOG0);
+  fixture_write(&f, LOG0, bytes, size, before);
+  fixture_open(&f);
+  CHECK_INT(truncated(&f), (int64_t)size);
+  CHECK_INT(corrupt(&f), 0);
+  CHECK_INT(log_end(&f), how == LOSES_POWER ? 3 + RESERVED : 13);
+  fixture_check_all(&f);
+  CHECK_INT(fixture_add(&f, 91), 0);
+  fixture_check_all(&f);
+  check_settled(&f);
+  fixture_end(&f);
+}
+
+TEST(what_lies_behind_the_last_batch_is_cut) {
+  static uint8_t zeros[5000], torn[300];
+  fixture f;
+  size_t size;
+  begin(&f, 1);
+  uint8_t *batch = fixture_read(&f, LOG0, &size);
+  fixture_end(&f);
+  memcpy(torn, batch, size - 1);
+  sdm_put64(torn, 13);
+  for (int how = 0; how < ENDINGS; how++) {
+    tail_case(zeros, sizeof zeros, (ending)how);
+    tail_case("x", 1, (ending)how);
+    tail_case("this is no batch, although it is long enough to hold the header of one: sixty-one", 82, (ending)how);
+    for (size_t cut = 1; cut < size; cut += 13) tail_case(torn, cut, (ending)how);
+  }
+  sdm_free(batch);
+}
+
+/* A whole batch behind the end of the page is an append that died before it was published. */
+TEST(an_unpublished_batch_is_nobodys) {
+  fixture f;
+  size_t size;
+  begin(&f, 4);
+  uint8_t *bytes = fixture_read(&f, LOG0, &size), *batch = bytes + size - size / 4;
+  sdm_put64(batch, 12);
+  fixture_crash(&f);
+  fixture_write(&f, LOG0, batch, size / 4, (int64_t)size);
+  fixture_remove(&f, "00000000000000000000.index");
+  fixture_open(&f);
+  CHECK_INT(log_end(&f), 12);
+  CHECK_INT(truncated(&f), size / 4);
+  fixture_check_all(&f);
+  check_settled(&f);
+  sdm_free(bytes);
+  fixture_end(&f);
+}
+
+/* What Kafka appended to a partition that we had closed stays. */
+TEST(appended_by_kafka_after_our_close) {
+  fixture f;
+  size_t size;
+  begin(&f, 4);
+  uint8_t *bytes = fixture_read(&f, LOG0, &size), *batch = bytes + size - size / 4;
+  CHECK(fixture_close(&f));
+  f.env.boot_id[0]++;
+  sdm_put64(batch, 12);
+  fixture_write(&f, LOG0, batch, size / 4, (int64_t)size);
+  for (uint32_t i = 0; i < 3; i++) fixture_note(&f, 12 + i, 30 + i, 5, 30, f.now + 3 + i);
+  fixture_open(&f);
+  CHECK_INT(log_end(&f), 15);
+  CHECK_INT(truncated(&f), 0);
+  fixture_check_all(&f);
+  check_settled(&f);
+  sdm_free(bytes);
+  fixture_end(&f);
+}
+
+TEST(rolled_by_kafka_after_our_close) {
+  fixture f;
+  begin(&f, 4);
+  CHECK(fixture_close(&f));
+  f.env.boot_id[0]++;
+  fixture_write(&f, "00000000000000000015.log", "", 0, -1);
+  fixture_open(&f);
+  CHECK_INT(log_end(&f), 15);
+  fixture_check_from(&f, f.log, 0);
+  check_settled(&f);
+  fixture_end(&f);
+}
+
+/* ---- damage ---- */
+
+static void damage_case(ending how, size_t batch, int64_t within) {
+  fixture f;
+  fixture_batch b[8];
+  sdm_record record;
+  sdm_reader *r;
+  begin(&f, 6);
+  CHECK_INT(fixture_batches(&f, LOG0, b, 8), 6);
+  if (how == DIES) CHECK_INT(fixture_add(&f, 99), 0);
+  end(&f, how);
+  int64_t size = fixture_size(&f, LOG0);
+  uint8_t junk = 0xee;
+  fixture_write(&f, LOG0, &junk, 1, b[batch].position + within);
+  fixture_open(&f);
+  CHECK_INT(truncated(&f), 0);
+  CHECK_INT(corrupt(&f), 1);
+  CHECK_INT(fixture_size(&f, LOG0), size);
+  CHECK(active(&f) >= 18);
+  CHECK_INT(fixture_add(&f, 100), 0);
+  CHECK(f.model[f.count - 1].offset >= (how == LOSES_POWER ? 3 + RESERVED : 18));
+  CHECK_INT(sdm_reader_open(f.log, 0, SDM_TO_END, 0, &r), 0);
+  int64_t n = 0;
+  int rc;
+  while ((rc = sdm_reader_next(r, &record)) == 1) n++;
+  CHECK_INT(rc, SDM_CORRUPT);
+  CHECK_INT(n, 3 * (int64_t)batch);
+  sdm_reader_close(r);
+  fixture_check_from(&f, f.log, 18);
+  fixture_end(&f);
+}
+
+TEST(damage_in_the_middle_cuts_nothing) {
+  for (int how = 0; how < ENDINGS; how++) {
+    for (size_t batch = 0; batch < 5; batch++) {
+      damage_case((ending)how, batch, 70);     /* a record */
+      damage_case((ending)how, batch, 20);     /* the CRC */
+      damage_case((ending)how, batch, 8);      /* the length */
+    }
+  }
+}
+
+/* The last batch is damaged, and the stage goes on behind it. */
+TEST(a_stage_behind_a_damaged_batch) {
+  fixture f;
+  fixture_batch b[8];
+  begin(&f, 4);
+  fixture_batches(&f, LOG0, b, 8);
+  CHECK_INT(fixture_add(&f, 99), 0);
+  fixture_crash(&f);
+  fixture_write(&f, LOG0, "\xee", 1, b[3].position + 70);
+  fixture_open(&f);
+  CHECK_INT(log_end(&f), 13);
+  fixture_check_from(&f, f.log, 12);
+  fixture_end(&f);
+}
+
+/* No CRC covers a base offset. Neither records are lost by one that flipped, nor read past without a word. */
+static void flip_case(ending how, size_t batch, int64_t base) {
+  fixture f;
+  fixture_batch b[8];
+  uint8_t bytes[8];
+  sdm_reader *r;
+  sdm_record record;
+  begin(&f, 6);
+  fixture_batches(&f, LOG0, b, 8);
+  end(&f, how);
+  int64_t size = fixture_size(&f, LOG0);
+  sdm_put64(bytes, (uint64_t)base);
+  fixture_write(&f, LOG0, bytes, 8, b[batch].position);
+  fixture_open(&f);
+  CHECK_INT(corrupt(&f), 1);
+  CHECK_INT(truncated(&f), 0);
+  CHECK_INT(fixture_size(&f, LOG0), size);
+  CHECK_INT(log_end(&f), how == LOSES_POWER ? 3 + RESERVED : 18);
+  CHECK_INT(sdm_reader_open(f.log, 0, SDM_TO_END, 0, &r), 0);
+  int rc;
+  while ((rc = sdm_reader_next(r, &record)) == 1) {}
+  CHECK_INT(rc, SDM_CORRUPT);
+  sdm_reader_close(r);
+  CHECK_INT(fixture_add(&f, 99), 0);
+  fixture_check_from(&f, f.log, f.model[f.count - 1].offset);
+  fixture_end(&f);
+}
+
+TEST(a_flipped_base_offset) {
+  for (int how = 0; how < ENDINGS; how++) {
+    flip_case((ending)how, 2, 6 + 2048);
+    flip_case((ending)how, 2, 6 + (1 << 20));
+    flip_case((ending)how, 2, 2);
+    flip_case((ending)how, 3, 9 + 4);
+    flip_case((ending)how, 5, 7);
+    flip_case((ending)how, 1, INT64_C(1) << 40);
+  }
+}
+
+/* ---- indexes ---- */
+
+static const char *const INDEXES[] = {"index", "timeindex"};
+
+static void spoil(fixture *f, const char *name, int way) {
+  static const uint8_t padding[4096];
+  uint8_t junk[144];
+  int64_t size = fixture_size(f, name);
+  memset(junk, 0x77, sizeof junk);
+  if (way == 0) fixture_remove(f, name);
+  else if (way == 1) fixture_write(f, name, junk, sizeof junk, -1);
+  else if (way == 2) fixture_write(f, name, padding, sizeof padding / 96 * 96, size);
+  else if (way == 3) fixture_write(f, name, padding, 5, size);
+  else fixture_truncate(f, name, size / 2 + 1);
+}
+
+static void index_case(ending how, int64_t interval, int way, int kind, int which) {
+  fixture f;
+  sdm_segment **segments;
+  char name[64];
+  int64_t base;
+  size_t count;
+  fixture_begin(&f);
+  f.cfg.index_interval_bytes = interval;
+  fixture_open(&f);
+  for (uint32_t s = 0; s < 3; s++) {
+    add_batches(&f, 1000 * s, 12);
+    if (s < 2) CHECK_INT(sdm_log_roll(f.log, f.now, &base), 0);
+  }
+  end(&f, how);
+  snprintf(name, sizeof name, "%020d.%s", which * 36, INDEXES[kind]);
+  spoil(&f, name, way);
+  fixture_open(&f);
+  fixture_check_from(&f, f.log, 0);
+  if (how != LOSES_POWER) {
+    CHECK_INT(log_end(&f), 108);
+    fixture_check_all(&f);
+  }
+  CHECK(fixture_close(&f));
+  fixture_open(&f);
+  CHECK_INT(sdm_log_segment_refs(f.log, INT64_MAX, &segments, &count), 0);
+  for (size_t i = 0; i < count; i++) fixture_check_indexes(&f, segments[i]->base_offset, interval, true);
+  sdm_segments_unref(segments, count);
+  fixture_end(&f);
+}
+
+TEST(spoilt_indexes_are_made_anew) {
+  static const int64_t intervals[] = {0, 300, 4096};
+  for (int how = 0; how < ENDINGS; how++) {
+    for (int i = 0; i < 3; i++) {
+      for (int way = 0; way < 5; way++) {
+        for (int kind = 0; kind < 2; kind++) {
+          for (int which = 0; which < 3; which++) index_case((ending)how, intervals[i], way, kind, which);
+        }
+      }
+    }
+  }
+}
+
+TEST(indexes_without_a_log_go) {
+  fixture f;
+  begin(&f, 2);
+  CHECK(fixture_close(&f));
+  fixture_write(&f, "00000000000000000077.index", "12345678", 8, -1);
+  fixture_write(&f, "00000000000000000003.timeindex", "", 0, -1);
+  fixture_write(&f, "00000000000000000077.txt", "", 0, -1);
+  fixture_open(&f);
+  char *names = fixture_names(&f, "index");
+  CHECK_STR(names, "00000000000000000000.index 00000000000000000000.timeindex");
+  sdm_free(names);
+  CHECK_INT(fixture_size(&f, "00000000000000000077.txt"), 0);
+  fixture_check_all(&f);
+  fixture_end(&f);
+}
+
+/* ---- swaps ---- */
+
+static void write_note(fixture *f, int64_t from, int64_t to);
+
+/* A log of four segments (0, 6, 12, 18), the first three of which were cleaned into one without dropping anything. */
+static void begin_swap(fixture *f) {
+  sdm_buf all = SDM_BUF_INIT;
+  int64_t base;
+  fixture_begin(f);
+  fixture_open(f);
+  for (uint32_t s = 0; s < 4; s++) {
+    char name[64];
+    size_t size;
+    add_batches(f, 1000 * s, 2);
+    CHECK_INT(sdm_log_roll(f->log, f->now, &base), 0);
+    snprintf(name, sizeof name, "%020d.log", (int)s * 6);
+    uint8_t *bytes = fixture_read(f, name, &size);
+    if (s < 3) sdm_buf_append(&all, bytes, size);
+    sdm_free(bytes);
+  }
+  fixture_write(f, LOG0 ".cleaned", all.data, all.size, -1);
+  fixture_write(f, "00000000000000000000.index.cleaned", "", 0, -1);
+  fixture_write(f, "00000000000000000000.timeindex.cleaned", "", 0, -1);
+  sdm_buf_free(&all);
+}
+
+static const char *const KINDS[] = {"log", "index", "timeindex"};
+
+static void move(fixture *f, int base, int kind, const char *from, const char *to) {
+  char a[80], b[80];
+  snprintf(a, sizeof a, "%020d.%s%s", base, KINDS[kind], from);
+  snprintf(b, sizeof b, "%020d.%s%s", base, KINDS[kind], to);
+  fixture_rename(f, a, b);
+}
+
+/* Does what sdm_swap_locked does, up to `steps` renames; answers whether the point of no return was passed. */
+static bool swap_partly(fixture *f, int steps) {
+  write_note(f, 0, 18);
+  for (int k = 0; k < 3; k++) {
+    if (steps-- <= 0) return false;
+    move(f, 0, k, ".cleaned", ".swap");
+  }
+  for (int base = 0; base < 18; base += 6) {
+    for (int k = 0; k < 3; k++) {
+      if (steps-- <= 0) return true;
+      move(f, base, k, "", ".deleted");
+    }
+  }
+  for (int k = 0; k < 3; k++) {
+    if (steps-- <= 0) return true;
+    move(f, 0, k, ".swap", "");
+  }
+  return true;
+}
+
+static void write_note(fixture *f, int64_t from, int64_t to) {
+  sdm_log bare = {.fs = &f->fs, .dir = f->dir};
+  int64_t a = -1, b = -1;
+  CHECK_INT(sdm_swap_note(&bare, from, to), 0);
+  CHECK(sdm_swap_read(&f->fs, f->dir, &a, &b));
+  CHECK(a == from && b == to);
+}
+
+static void check_swapped(fixture *f, bool swapped) {
+  char *names = fixture_names(f, ".log");
+  const char *first = swapped ? LOG0 " 00000000000000000018.log" : LOG0 " 00000000000000000006.log 00000000000000000012.log 00000000000000000018.log";
+  CHECK(strncmp(names, first, strlen(first)) == 0);
+  CHECK_INT(strlen(names), strlen(first) + 25);
+  sdm_free(names);
+  static const char *const leftovers[] = {".cleaned", ".swap", ".deleted", NULL};
+  for (int i = 0; leftovers[i]; i++) {
+    names = fixture_names(f, leftovers[i]);
+    CHECK_STR(names, "");
+    sdm_free(names);
+  }
+}
+
+TEST(a_swap_is_finished_or_undone) {
+  for (int steps = 0; steps <= 15; steps++) {
+    for (int how = 0; how < ENDINGS; how++) {
+      fixture f;
+      begin_swap(&f);
+      end(&f, (ending)how);
+      bool swapped = swap_partly(&f, steps);
+      if (!fixture_open(&f)) return;
+      check_swapped(&f, swapped);
+      fixture_check_from(&f, f.log, 0);
+      fixture_check_from(&f, f.log, 13);
+      if (how != LOSES_POWER) CHECK_INT(log_end(&f), 24);
+      check_settled(&f);
+      fixture_end(&f);
+    }
+  }
+}
+
+/* The same death while others live on: the next to lock finds it out. */
+TEST(a_swap_is_finished_or_undone_by_the_living) {
+  for (int steps = 0; steps <= 15; steps++) {
+    fixture f;
+    begin_swap(&f);
+    swap_partly(&f, steps);
+    CHECK_INT(sdm_recover_set(&f.fs, f.dir, active(&f)), 0);
+    f.log->generation = 0;
+    fixture_check_all(&f);
+    fixture_crash(&f);
+    fixture_open(&f);
+    fixture_check_all(&f);
+    fixture_end(&f);
+  }
+}
+
+/* Without our note the range is what survived, as in Kafka. */
+TEST(a_swap_of_kafkas) {
+  fixture f;
+  begin_swap(&f);
+  fixture_crash(&f);
+  swap_partly(&f, 5);
+  fixture_remove(&f, SDM_SWAP_NAME);
+  fixture_open(&f);
+  check_swapped(&f, true);
+  fixture_check_from(&f, f.log, 0);
+  fixture_end(&f);
+}
+
+/* ---- bounds ---- */
+
+TEST(the_end_below_the_start) {
+  fixture f;
+  int64_t start;
+  begin(&f, 4);
+  CHECK_INT(sdm_log_delete_records(f.log, 10, f.now, &start), 0);
+  fixture_power_loss(&f);
+  fixture_truncate(&f, LOG0, 200);
+  fixture_open(&f);
+  CHECK_INT(sdm_log_start(f.log), log_end(&f));
+  CHECK(log_end(&f) >= 10);
+  f.count = 0;
+  fixture_check_all(&f);
+  CHECK_INT(fixture_add(&f, 1), 0);
+  check_settled(&f);
+  fixture_end(&f);
+}
+
+TEST(all_files_missing) {
+  for (int how = 0; how < 4; how++) {
+    fixture f;
+    begin(&f, 4);
+    end(&f, how < ENDINGS ? (ending)how : LOSES_POWER);
+    if (how == CLOSES) f.env.boot_id[0]++;
+    fixture_remove(&f, LOG0);
+    fixture_remove(&f, "00000000000000000000.index");
+    fixture_remove(&f, "00000000000000000000.timeindex");
+    if (how == ENDINGS) {
+      fixture_remove(&f, SDM_STATE_NAME);
+      fixture_remove(&f, SDM_CONTROL_NAME);
+    }
+    fixture_open(&f);
+    CHECK_INT(log_end(&f), how == ENDINGS ? 0 : how == LOSES_POWER ? 3 + RESERVED : 12);
+    f.count = 0;
+    fixture_check_all(&f);
+    CHECK_INT(fixture_add(&f, 1), 0);
+    check_settled(&f);
+    fixture_end(&f);
+  }
+}
+
+TEST(a_damaged_state_file) {
+  for (int way = 0; way < 3; way++) {
+    for (int how = 0; how < ENDINGS; how++) {
+      fixture f;
+      begin(&f, 4);
+      CHECK_INT(sdm_log_raise_floor(f.log, 5), 0);
+      end(&f, (ending)how);
+      if (way == 0) fixture_remove(&f, SDM_STATE_NAME);
+      else if (way == 1) fixture_truncate(&f, SDM_STATE_NAME, 100);
+      else fixture_write(&f, SDM_STATE_NAME, "junkjunkjunk", 12, 512 + 16);
+      fixture_open(&f);
+      fixture_check_from(&f, f.log, 0);
+      CHECK(log_end(&f) >= 12);
+      if (how == DIES) CHECK_INT(atomic_load(&f.log->control->purge_floor), 5);
+      CHECK_INT(fixture_add(&f, 1), 0);
+      check_settled(&f);
+      fixture_end(&f);
+    }
+  }
+}
+
+TEST(the_purge_floor_stays) {
+  for (int how = 0; how < ENDINGS; how++) {
+    fixture f;
+    begin(&f, 4);
+    CHECK_INT(sdm_log_raise_floor(f.log, 5), 0);
+    CHECK_INT(sdm_log_raise_floor(f.log, 3), 0);
+    end(&f, (ending)how);
+    fixture_open(&f);
+    CHECK_INT(atomic_load(&f.log->control->purge_floor), 5);
+    CHECK(fixture_close(&f));
+    fixture_open(&f);
+    CHECK_INT(atomic_load(&f.log->control->purge_floor), 5);
+    fixture_end(&f);
+  }
+}
+
+/* However often the power goes: an offset that was given once is not given again, and a quiet partition does not jump. */
+TEST(offsets_are_never_reused) {
+  fixture f;
+  fixture_begin(&f);
+  int64_t highest = -1;
+  for (int life = 0; life < 20; life++) {
+    fixture_open(&f);
+    CHECK(log_end(&f) > highest);
+    for (uint32_t i = 0; i < 5; i++) CHECK_INT(fixture_add(&f, i), 0);
+    highest = f.model[f.count - 1].offset;
+    fixture_power_loss(&f);
+    char *names = fixture_names(&f, ".log"), *last = strrchr(names, ' ');
+    last = last ? last + 1 : names;
+    fixture_remove(&f, SDM_CONTROL_NAME);
+    if (life % 2) fixture_truncate(&f, last, 0);
+    sdm_free(names);
+    if (life % 3) continue;
+    fixture_open(&f);
+    int64_t quiet = log_end(&f);
+    fixture_power_loss(&f);
+    fixture_open(&f);
+    CHECK_INT(log_end(&f), quiet);
+    fixture_power_loss(&f);
+  }
+  fixture_end(&f);
+}
+
+TEST(a_short_control_file) {
+  fixture f;
+  begin(&f, 2);
+  fixture_crash(&f);
+  fixture_truncate(&f, SDM_CONTROL_NAME, 100);
+  fixture_open(&f);
+  fixture_check_from(&f, f.log, 0);
+  fixture_end(&f);
+}
