@@ -298,6 +298,17 @@ static void leave_clean_mark(sdm_store *s) {
   if (fs->lock(s->lock_file, SDM_BYTE_ALIVE, SDM_LOCK_EXCLUSIVE, false) == 0) sdm_fs_replace(fs, s->env.root, SDM_CLEAN_SHUTDOWN_NAME, text, sizeof text - 1);
 }
 
+/* Handles of a closed store may live on for long, until Lua collects them: they keep no file open. One that a reader holds closes with it. */
+static void close_files(sdm_log *l) {
+  atomic_store(&l->closed, true);
+  sdm_mutex_lock(&l->lock);
+  for (size_t i = 0; i < l->count; i++) {
+    sdm_segment *segment = l->segments[i];
+    if (atomic_load(&segment->refs) == (segment == l->active ? 2 : 1)) sdm_segment_close_files(segment);
+  }
+  sdm_mutex_unlock(&l->lock);
+}
+
 static int close_last(sdm_store *s, int64_t now) {
   bool forked = s->fork_count != sdm_fork_count();
   int rc = 0;
@@ -310,11 +321,12 @@ static int close_last(sdm_store *s, int64_t now) {
   }
   atomic_store(&s->closed, true);
   sdm_mutex_lock(&s->lock);
-  for (size_t i = 0; i < s->log_count; i++) atomic_store(&s->logs[i].log->closed, true);
+  for (size_t i = 0; i < s->log_count; i++) close_files(s->logs[i].log);
   sdm_mutex_unlock(&s->lock);
   sdm_fs *fs = s->env.fs;
+  if (s->control_file) fs->close(s->control_file);      /* the mapping stays */
   if (s->lock_file) fs->close(s->lock_file);      /* releases all its locks at once */
-  s->lock_file = NULL;
+  s->control_file = s->lock_file = NULL;
   return rc;
 }
 
