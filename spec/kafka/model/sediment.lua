@@ -358,7 +358,7 @@ local function compact(p, cfg, force, now, report)
     clean(p, cfg, first, bound, now, report)
     done = true
   elseif strict then
-    done = purge(p, cfg, first, now, report)
+    done = purge(p, cfg, math.min(first, active(p).base), now, report)    -- the log may start in the active segment
   end
   if done then report.partitions = report.partitions + 1 end
 end
