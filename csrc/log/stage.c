@@ -98,5 +98,7 @@ int sdm_stage_repair(sdm_control *c) {
 bool sdm_stage_intact(sdm_control *c) {
   sdm_end *e = sdm_control_end(c);
   uint32_t bytes = bytes_of(e), crc = e->staged_crc;
-  return sdm_stage_repair(c) == 0 && bytes_of(e) == bytes && e->staged_crc == crc;
+  int64_t newest = e->staged_max_timestamp;             /* no CRC covers the base timestamp: this gives it away */
+  if (sdm_stage_repair(c) < 0 || bytes_of(e) != bytes || e->staged_crc != crc) return false;
+  return e->staged_max_timestamp == newest && (!e->staged_append_time || e->staged_since_ms == newest);
 }
