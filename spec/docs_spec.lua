@@ -1,0 +1,150 @@
+-- The documentation against the code: configs, options, and the bytes of the worked examples.
+local sediment = require "sediment"
+local support = require "support"
+local scripts = require "scripts"
+
+-- Rows of the tables whose first cell is `name`: { name, default, range } each, by section title.
+local function tables()
+  local sections, rows = {}, {}
+  for line in scripts.read(scripts.root .. "/docs/configs.md"):gmatch "[^\n]+" do
+    local title = line:match "^## (.+)$"
+    if title then
+      rows = {}
+      sections[title] = rows
+    end
+    local name, default, range = line:match "^| `([^`]+)` | `([^`]*)` | ([^|]+) |"
+    if name then table.insert(rows, { name = name, default = default, range = range }) end
+  end
+  return sections
+end
+
+-- "a to b" as text: bounds beyond 2^53 stay exact.
+local function bounds(range) return range:match "^(%-?[%d.e]+) to (%-?[%d.e]+)" end
+
+describe("docs/configs.md", function()
+  local sections = tables()
+  local configs, options = sections["Topic configs"], sections["Store options"]
+
+  after_each(support.cleanup)
+
+  it("lists every topic config with its default", function()
+    local described, listed = support.topic({}):describe(), {}
+    for _, row in ipairs(configs) do
+      local value = assert(described[row.name], row.name .. " is no config").value
+      if type(value) == "number" then assert.equal(tonumber(row.default), value, row.name)
+      else assert.equal(row.default, tostring(value), row.name) end
+      listed[row.name] = true
+    end
+    for name in pairs(described) do assert.is_true(listed[name], name .. " is not in docs/configs.md") end
+  end)
+
+  local function below(low) return ("%.0f"):format(tonumber(low) - 1) end
+  local function above(high) return ("%.0f"):format(tonumber(high) + 1) end
+  local FOREVER = "9223372036854775807"
+
+  it("gives the ranges that topic configs have", function()
+    local topic = support.topic {}
+    for _, row in ipairs(configs) do
+      local low, high = bounds(row.range)
+      if low then
+        assert(topic:alter({ [row.name] = low }))
+        assert(topic:alter({ [row.name] = high }))
+        support.raised(topic.alter, topic, { [row.name] = below(low) })
+        if high ~= FOREVER then support.raised(topic.alter, topic, { [row.name] = above(high) }) end
+        assert(topic:alter({}, { row.name }))
+      end
+    end
+  end)
+
+  it("lists every store option with its default", function()
+    local source = scripts.read(scripts.root .. "/csrc/store/options.c")
+    local names = { STAGE_BYTES = "16384", FLUSH_SCHEDULER_MAX_MS = "60000", DBL_MAX = "1.7976931348623157e308" }
+    local found, n = {}, 0
+    for kind, name, initial in source:gmatch '(%u+)%("([%l.]+)", [%w_]+, ([%w_.]+),' do found[name], n = kind and initial, n + 1 end
+    for name, initial in source:gmatch '"([%l.]+)", SDM_RULE_%u+, SDM_UNIT_NONE, (%d+),' do found[name], n = initial, n + 1 end
+    assert.equal(n, #options)
+    for _, row in ipairs(options) do
+      local initial = assert(found[row.name], row.name .. " is no option")
+      local default = row.default == "true" and "1" or row.default
+      assert.equal(tonumber(names[initial] or initial), tonumber(default), row.name)
+    end
+  end)
+
+  it("gives the ranges that store options have", function()
+    local path = support.path()
+    for _, row in ipairs(options) do
+      local low, high = bounds(row.range)
+      if low then
+        support.open(path, { options = { [row.name] = low } })
+        support.open(path, { options = { [row.name] = high } })
+        support.raised(sediment.open, path, { options = { [row.name] = below(low) } })
+        support.cleanup()
+        path = support.path()
+      end
+    end
+  end)
+end)
+
+describe("docs/format.md", function()
+  local golden = {}
+  for name, body in scripts.read(scripts.root .. "/docs/format.md"):gmatch "```golden (%u)\n(.-)```" do
+    local bytes = {}
+    for line in body:gmatch "[^\n]+" do
+      local hex = line:match "^([%x ]-)%s%s" or line
+      for pair in hex:gmatch "%x%x" do bytes[#bytes + 1] = string.char(tonumber(pair, 16)) end
+    end
+    golden[name] = table.concat(bytes)
+  end
+
+  local T = 1700000000000
+
+  local function read(name)
+    local path = support.path()
+    local folder = path .. "-0"
+    scripts.shell("mkdir '" .. folder .. "'")
+    scripts.write(folder .. "/00000000000000000000.log", golden[name])
+    local partition = assert(sediment.open_partition(folder))
+    local records = support.collect(partition:records())
+    assert.equal(3, partition:latest())
+    partition:close()
+    return records
+  end
+
+  after_each(support.cleanup)
+
+  it("has the sizes it tells", function()
+    assert.equal(92, #golden.A)
+    assert.equal(88, #golden.B)
+    assert.equal(61, #golden.C)
+  end)
+
+  it("has batches that read as it tells", function()
+    local HEADERS = { { "h" }, { "", "x" } }
+    local kept = {
+      { offset = 1, key = "", value = "", timestamp = T + 1 },
+      { offset = 2, key = "k", timestamp = T - 5, headers = HEADERS },
+    }
+    assert.same({ { offset = 0, key = "k", value = "v1", timestamp = T }, kept[1], kept[2] }, read "A")
+    assert.same(kept, read "B")
+    assert.same({}, read "C")
+  end)
+
+  it("has the bytes that the tests have", function()
+    local hex = scripts.read(scripts.root .. "/spec/c/golden.h")
+    for name, text in pairs(golden) do
+      local literal = hex:match("define GOLDEN_" .. name .. "(.-)\n[#\n]")
+      local expected = literal:gsub("[^%x]", "")
+      assert.equal(expected, (text:gsub(".", function(c) return ("%02x"):format(c:byte()) end)))
+    end
+  end)
+
+  it("has examples of our files whose checksums hold", function()
+    local text = scripts.read(scripts.root .. "/docs/format.md"):match "```\n(sediment%-topics 1\n.-)```"
+    local path = support.path()
+    scripts.shell("mkdir '" .. path .. "'")
+    scripts.write(path .. "/sediment.topics", text)
+    local store = support.open(path)
+    assert.same({ "latest", "readings" }, store:topics())
+    assert.equal(3600000, assert(store:topic "latest"):config()["delete.retention.ms"])
+  end)
+end)
