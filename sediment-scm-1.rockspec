@@ -73,6 +73,7 @@ build = {
         "csrc/log/start.c",
         "csrc/log/state.c",
         "csrc/log/swap.c",
+        "csrc/log/transactions.c",
         "csrc/lua/append.c",
         "csrc/lua/args.c",
         "csrc/lua/err.c",

@@ -13,6 +13,7 @@
 #include "log/scanner.h"
 #include "log/seek.h"
 #include "log/stage.h"
+#include "log/transactions.h"
 
 struct sdm_reader {
   sdm_log *log;
@@ -26,13 +27,21 @@ struct sdm_reader {
   int64_t batch_end;                     /* offset after the batch in hand */
   int64_t scanned_end;                   /* offset after the last batch that was met in the segment in hand */
   uint8_t *stage;                        /* a copy of it, once it is needed */
-  unsigned flags;
+  sdm_transactions transactions;         /* what read_committed hides */
   sdm_reader_filter filter;
 };
 
 static int out_of_range(int64_t from, int64_t start, int64_t end) {
   return sdm_fail(SDM_OFFSET_OUT_OF_RANGE, "offset %lld is outside the log, which begins at %lld (log start offset) and ends at %lld (log end offset)",
                   (long long)from, (long long)start, (long long)end);
+}
+
+/* A store's own records are committed as they are appended; only logs that Kafka wrote can have others. */
+static int hide_uncommitted(sdm_reader *r) {
+  if (r->log->control) return 0;
+  int rc = sdm_transactions_read(r->log, r->end, &r->transactions);
+  if (rc == 0 && r->transactions.stable_end < r->end) r->end = r->transactions.stable_end;
+  return rc;
 }
 
 int sdm_reader_open(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_reader **out) {
@@ -47,7 +56,10 @@ int sdm_reader_open(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_re
   r->log = sdm_log_ref(l);
   r->next = from;
   r->end = to < end ? to : end;
-  r->flags = flags;
+  if (!(flags & SDM_READ_UNCOMMITTED) && (rc = hide_uncommitted(r)) < 0) {
+    sdm_reader_close(r);
+    return rc;
+  }
   *out = r;
   return 0;
 }
@@ -62,6 +74,7 @@ void sdm_reader_close(sdm_reader *r) {
   leave_segment(r);
   sdm_scanner_free(&r->scan);
   sdm_free(r->stage);
+  sdm_transactions_free(&r->transactions);
   if (r->filter.free) r->filter.free(r->filter.context);
   sdm_log_unref(r->log);
   sdm_free(r);
@@ -163,6 +176,7 @@ static int next_batch(sdm_reader *r) {
     if (b.base_offset != r->scanned_end && (rc = check_place(r, &b, &bytes)) < 0) return rc;
     r->scanned_end = sdm_batch_last_offset(&b) + 1;
     if (sdm_batch_last_offset(&b) < r->next || b.count == 0 || sdm_batch_is(&b, SDM_ATTR_CONTROL)) continue;
+    if (sdm_transactions_hide(&r->transactions, &b)) continue;
     if (sdm_batch_codec(&b) != SDM_CODEC_NONE) return unsupported_codec(r, &b);
     r->batch_end = sdm_batch_last_offset(&b) + 1;
     sdm_record_iter_init(&r->records, &b, bytes + SDM_BATCH_HEADER, (size_t)b.size - SDM_BATCH_HEADER);
