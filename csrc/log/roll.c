@@ -81,6 +81,14 @@ static int renew_empty(sdm_log *l, const sdm_log_config *cfg, sdm_end *next, int
   return 0;
 }
 
+/* With its only segment a log that is empty leaves its start behind; no record lies between. */
+static void raise_start(sdm_log *l, int64_t base) {
+  sdm_mutex_lock(&l->lock);
+  bool first = l->segments[0]->base_offset == base;
+  sdm_mutex_unlock(&l->lock);
+  if (first && atomic_load(&l->control->log_start) < base) atomic_store(&l->control->log_start, base);
+}
+
 /* An empty active segment is not kept: the new one takes its place. */
 int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int64_t now) {
   sdm_end next;
@@ -102,5 +110,6 @@ int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int
   }
   begin_segment(&next, cfg, base, now);
   sdm_control_publish(l->control, &next);
+  if (empty) raise_start(l, base);
   return empty ? sdm_segment_unlink(l->fs, l->dir, old, "") : 0;
 }

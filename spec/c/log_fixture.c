@@ -9,6 +9,8 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "base/xxh.h"
+#include "log/retired.h"
+#include "log/swap.h"
 #include "test.h"
 
 struct fixture_faults fixture_faults;
@@ -20,7 +22,6 @@ static bool faulty(const sdm_file *f) {
 }
 
 static int fault_write(sdm_file *f, const void *bytes, size_t size, int64_t position) {
-  fixture_faults.writes++;
   if (!fixture_faults.write_code || !faulty(f)) return sdm_fs_posix()->write(f, bytes, size, position);
   size_t some = (int64_t)size < fixture_faults.write_limit ? size : (size_t)fixture_faults.write_limit;
   if (some) sdm_fs_posix()->write(f, bytes, some, position);
@@ -28,7 +29,6 @@ static int fault_write(sdm_file *f, const void *bytes, size_t size, int64_t posi
 }
 
 static int fault_sync(sdm_file *f) {
-  fixture_faults.syncs++;
   if (!fixture_faults.sync_code || !faulty(f)) return 0;       /* no test here loses power for real: syncing would only take time */
   return sdm_fail(fixture_faults.sync_code, "sync %s: injected", f->path);
 }
@@ -241,6 +241,56 @@ bool fixture_check_all(fixture *f) {
   return true;
 }
 
+/* ---- retention, cleaning ---- */
+
+void fixture_retire(fixture *f, int64_t base) {
+  sdm_segment **segments;
+  size_t count;
+  CHECK_INT(sdm_log_set_start(f->log, base), 0);
+  CHECK_INT(sdm_log_lock(f->log), 0);
+  CHECK_INT(sdm_log_sync_locked(f->log), 0);
+  CHECK_INT(sdm_log_segment_refs(f->log, base, &segments, &count), 0);
+  for (size_t i = 0; i < count; i++) CHECK_INT(sdm_retire(f->log, segments[i], f->now), 0);
+  CHECK_INT(sdm_log_edit_segments(f->log, 0, base, NULL), 0);
+  sdm_log_unlock(f->log);
+  sdm_segments_unref(segments, count);
+}
+
+/* A cleaning that drops nothing: the segments of [from, to) in one. */
+void fixture_swap(fixture *f, int64_t from, int64_t to) {
+  sdm_segment **segments;
+  size_t count, size;
+  char name[64];
+  sdm_buf all = SDM_BUF_INIT;
+  CHECK_INT(sdm_log_segment_refs(f->log, to, &segments, &count), 0);
+  for (size_t i = 0; i < count; i++) {
+    if (segments[i]->base_offset < from) continue;
+    snprintf(name, sizeof name, "%020lld.log", (long long)segments[i]->base_offset);
+    uint8_t *bytes = fixture_read(f, name, &size);
+    sdm_buf_append(&all, bytes, size);
+    sdm_free(bytes);
+  }
+  sdm_segments_unref(segments, count);
+  static const char *const kinds[] = {"log", "index", "timeindex"};
+  for (int k = 0; k < 3; k++) {
+    snprintf(name, sizeof name, "%020lld.%s.cleaned", (long long)from, kinds[k]);
+    fixture_write(f, name, k ? (const void *)"" : all.data, k ? 0 : all.size, -1);
+  }
+  sdm_buf_free(&all);
+  CHECK_INT(sdm_log_lock(f->log), 0);
+  CHECK_INT(sdm_swap_locked(f->log, from, to, f->now), 0);
+  sdm_log_unlock(f->log);
+}
+
+int64_t fixture_base(fixture *f, size_t i) {
+  sdm_segment **segments;
+  size_t count;
+  CHECK_INT(sdm_log_segment_refs(f->log, INT64_MAX, &segments, &count), 0);
+  int64_t base = segments[i < count ? i : count - 1]->base_offset;
+  sdm_segments_unref(segments, count);
+  return base;
+}
+
 /* ---- files ---- */
 
 static char *path_of(const fixture *f, const char *name) {
@@ -388,6 +438,46 @@ bool fixture_check_indexes(const fixture *f, int64_t base, int64_t interval, boo
   snprintf(name, sizeof name, "%020lld.timeindex", (long long)base);
   bytes = fixture_read(f, name, &size);
   ok = CHECK_BYTES(bytes, size, x.timeindex, x.timeindex_size) && ok;
+  sdm_free(bytes);
+  return ok;
+}
+
+static const sdm_batch *batch_ending_at(const fixture_batch *batches, size_t n, int64_t last_offset, int64_t *position) {
+  for (size_t i = 0; i < n; i++) {
+    if (sdm_batch_last_offset(&batches[i].b) != last_offset) continue;
+    *position = batches[i].position;
+    return &batches[i].b;
+  }
+  return NULL;
+}
+
+bool fixture_check_entries(const fixture *f, int64_t base) {
+  static fixture_batch batches[4096];
+  char name[64];
+  size_t size;
+  int64_t position, before = -1;
+  bool ok = true;
+  snprintf(name, sizeof name, "%020lld.log", (long long)base);
+  size_t n = fixture_batches(f, name, batches, 4096);
+  snprintf(name, sizeof name, "%020lld.index", (long long)base);
+  uint8_t *bytes = fixture_read(f, name, &size);
+  for (size_t at = 0; at < size; at += SDM_INDEX_ENTRY) {
+    sdm_index_entry e;
+    sdm_index_decode(bytes + at, base, &e);
+    ok = CHECK(batch_ending_at(batches, n, e.offset, &position)) && CHECK_INT(e.position, position) && CHECK(e.offset > before) && ok;
+    before = e.offset;
+  }
+  sdm_free(bytes);
+  snprintf(name, sizeof name, "%020lld.timeindex", (long long)base);
+  bytes = fixture_read(f, name, &size);
+  before = -1;
+  for (size_t at = 0; at < size; at += SDM_TIMEINDEX_ENTRY) {
+    sdm_timeindex_entry t;
+    sdm_timeindex_decode(bytes + at, base, &t);
+    const sdm_batch *b = batch_ending_at(batches, n, t.offset, &position);
+    ok = CHECK(b) && CHECK_INT(b->max_timestamp, t.timestamp) && CHECK(t.timestamp > before) && ok;
+    before = t.timestamp;
+  }
   sdm_free(bytes);
   return ok;
 }

@@ -36,7 +36,6 @@ extern struct fixture_faults {
   int64_t write_limit;                    /* with write_code: bytes that a write still gets onto the disk */
   const char *only;                       /* only files whose path contains this; NULL: all */
   int skip;                               /* so many of the calls that would fail succeed first */
-  int writes, syncs;                      /* calls seen */
 } fixture_faults;
 
 void fixture_defaults(sdm_log_config *cfg);      /* Kafka's, with the policy delete */
@@ -62,6 +61,11 @@ bool fixture_check_from(fixture *f, sdm_log *l, int64_t from);
 bool fixture_check_all(fixture *f);                              /* from every offset on that the log has */
 bool fixture_check_rest(fixture *f, sdm_reader *r);              /* what a reader still gives, from its position on */
 
+/* Retention and cleaning, as far as the log layer sees them. */
+void fixture_retire(fixture *f, int64_t base);                   /* segments below: log start raised, files waiting for deletion */
+void fixture_swap(fixture *f, int64_t from, int64_t to);         /* a cleaning that drops nothing: the segments of [from, to) in one */
+int64_t fixture_base(fixture *f, size_t i);                      /* base offset of segment i, or of the last one */
+
 /* Files by name, relative to the partition's folder. */
 uint8_t *fixture_read(const fixture *f, const char *name, size_t *size);   /* to be freed with free; NULL: missing */
 void fixture_write(const fixture *f, const char *name, const void *bytes, size_t size, int64_t position);   /* position -1: the whole file */
@@ -81,5 +85,8 @@ size_t fixture_batches(const fixture *f, const char *name, fixture_batch *out, s
 
 /* Holds both indexes of a closed segment (final: with the closing time entry) against a plain model of reference section 2. */
 bool fixture_check_indexes(const fixture *f, int64_t base, int64_t interval, bool final);
+
+/* What Kafka's dump tool checks of them: each entry tells the truth about a batch, and they ascend. */
+bool fixture_check_entries(const fixture *f, int64_t base);
 
 #endif

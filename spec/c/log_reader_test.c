@@ -36,45 +36,6 @@ static void take(fixture *f, sdm_reader *r, size_t n) {
   }
 }
 
-static void retire_below(fixture *f, int64_t base) {
-  sdm_segment **segments;
-  size_t count;
-  CHECK_INT(sdm_log_set_start(f->log, base), 0);
-  CHECK_INT(sdm_log_lock(f->log), 0);
-  CHECK_INT(sdm_log_sync_locked(f->log), 0);
-  CHECK_INT(sdm_log_segment_refs(f->log, base, &segments, &count), 0);
-  for (size_t i = 0; i < count; i++) CHECK_INT(sdm_retire(f->log, segments[i], f->now), 0);
-  CHECK_INT(sdm_log_edit_segments(f->log, 0, base, NULL), 0);
-  sdm_log_unlock(f->log);
-  sdm_segments_unref(segments, count);
-}
-
-/* A cleaning that drops nothing: the segments of [from, to) in one. */
-static void swap(fixture *f, int64_t from, int64_t to) {
-  sdm_segment **segments;
-  size_t count, size;
-  char name[64];
-  sdm_buf all = SDM_BUF_INIT;
-  CHECK_INT(sdm_log_segment_refs(f->log, to, &segments, &count), 0);
-  for (size_t i = 0; i < count; i++) {
-    if (segments[i]->base_offset < from) continue;
-    snprintf(name, sizeof name, "%020lld.log", (long long)segments[i]->base_offset);
-    uint8_t *bytes = fixture_read(f, name, &size);
-    sdm_buf_append(&all, bytes, size);
-    sdm_free(bytes);
-  }
-  sdm_segments_unref(segments, count);
-  static const char *const kinds[] = {"log", "index", "timeindex"};
-  for (int k = 0; k < 3; k++) {
-    snprintf(name, sizeof name, "%020lld.%s.cleaned", (long long)from, kinds[k]);
-    fixture_write(f, name, k ? (const void *)"" : all.data, k ? 0 : all.size, -1);
-  }
-  sdm_buf_free(&all);
-  CHECK_INT(sdm_log_lock(f->log), 0);
-  CHECK_INT(sdm_swap_locked(f->log, from, to, f->now), 0);
-  sdm_log_unlock(f->log);
-}
-
 TEST(from_every_offset) {
   fixture f;
   test_random r = {1};
@@ -166,31 +127,22 @@ static void append_much(fixture *f) {
   mixed(f, &r, 50);
 }
 
-static int64_t base_of(fixture *f, size_t i) {
-  sdm_segment **segments;
-  size_t count;
-  CHECK_INT(sdm_log_segment_refs(f->log, INT64_MAX, &segments, &count), 0);
-  int64_t base = segments[i < count ? i : count - 1]->base_offset;
-  sdm_segments_unref(segments, count);
-  return base;
-}
-
 static void delete_all(fixture *f) {
   roll(f);
-  retire_below(f, base_of(f, 1000));
+  fixture_retire(f, fixture_base(f, 1000));
 }
 
-static void delete_two(fixture *f) { retire_below(f, base_of(f, 2)); }
+static void delete_two(fixture *f) { fixture_retire(f, fixture_base(f, 2)); }
 
-static void swap_first(fixture *f) { swap(f, 0, base_of(f, 1)); }
-static void swap_three(fixture *f) { swap(f, 0, base_of(f, 3)); }
-static void swap_middle(fixture *f) { swap(f, base_of(f, 1), base_of(f, 4)); }
+static void swap_first(fixture *f) { fixture_swap(f, 0, fixture_base(f, 1)); }
+static void swap_three(fixture *f) { fixture_swap(f, 0, fixture_base(f, 3)); }
+static void swap_middle(fixture *f) { fixture_swap(f, fixture_base(f, 1), fixture_base(f, 4)); }
 
 static void swap_all(fixture *f) {
   roll(f);
   append_much(f);
   roll(f);
-  swap(f, 0, base_of(f, 1000));
+  fixture_swap(f, 0, fixture_base(f, 1000));
 }
 
 static void swap_then_delete(fixture *f) {
