@@ -1,0 +1,62 @@
+-- The README's program, as pasted, prints what the README says; the methods that it lists are there.
+local sediment = require "sediment"
+local support = require "support"
+local scripts = require "scripts"
+
+describe("README.md", function()
+  local text = scripts.read(scripts.root .. "/README.md")
+  local program, output = text:match "```lua\n(.-)```%s*```\n(.-)```"
+
+  after_each(support.cleanup)
+
+  it("has a program that prints what it says", function()
+    local directory = scripts.directory()
+    scripts.write(directory .. "/program.lua", program)
+    local said, status = scripts.run(directory, "program.lua")
+    scripts.remove(directory)
+    assert.equal(output, said)
+    assert.equal(0, status)
+    assert.is_true(select(2, program:gsub("\n", "")) <= 25)
+  end)
+
+  -- "object:method(" and "object.function(" in the first column of a table.
+  local function listed(object)
+    local names = {}
+    for line in text:gmatch "\n(|[^\n]*)" do
+      for name in (line:match "^| (.-) |" or ""):gmatch("`" .. object .. "[:.]([%w_]+)%(") do names[name] = true end
+    end
+    return names
+  end
+
+  local function methods(value)
+    local names = {}
+    for name, f in pairs(getmetatable(value).__index) do
+      if type(f) == "function" and not name:find "^_" then names[name] = true end
+    end
+    return names
+  end
+
+  it("lists the methods that there are", function()
+    local topic, store = support.topic {}
+    local functions = {}
+    for name, f in pairs(sediment) do functions[name] = type(f) == "function" or nil end
+    assert.same(functions, listed "sediment")
+    assert.same(methods(store), listed "store")
+    assert.same(methods(topic), listed "topic")
+    assert.same(methods(store:table "t"), listed "table")
+  end)
+
+  it("lists the codes that there are", function()
+    local codes = {}
+    for name in scripts.read(scripts.root .. "/csrc/base/err.h"):gmatch 'X%([%u_]+, %-%d+, "([%l_]+)"%)' do codes[name] = true end
+    codes.misuse, codes.no_memory = nil, nil
+    local section = text:match "### Codes\n(.-)\n## "
+    for line in section:gmatch "\n| (`[^|]+) |" do
+      for code in line:gmatch "`([%l_]+)`" do
+        assert.is_true(codes[code], code)
+        codes[code] = nil
+      end
+    end
+    assert.same({}, codes)
+  end)
+end)
