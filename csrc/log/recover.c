@@ -211,6 +211,8 @@ static int recover_as_told(recovery *r, sdm_segment *s, int64_t position, int64_
 /* What only the page of the same boot knows. */
 static void take_page(recovery *r, const sdm_end *page) {
   sdm_end *e = &r->end;
+  e->max_timestamp = page->max_timestamp;              /* the time index may lag behind it */
+  e->max_timestamp_offset = page->max_timestamp_offset;
   e->first_timestamp = page->first_timestamp;
   e->first_append_ms = page->first_append_ms;
   e->modified_ms = page->modified_ms;

@@ -13,15 +13,18 @@ static int64_t draw_jitter(const sdm_log_config *cfg) {
 }
 
 /* The last time index entry of a closed segment is its largest timestamp: retention reads it there after a restart. */
-static void add_final_time_entry(sdm_segment *s, sdm_end *e) {
+static int add_final_time_entry(sdm_segment *s, sdm_end *e) {
   sdm_file *f;
   uint8_t bytes[SDM_TIMEINDEX_ENTRY];
   sdm_timeindex_entry t = {e->max_timestamp, e->max_timestamp_offset};
-  if (e->max_timestamp <= e->indexed_timestamp || sdm_segment_file(s, SDM_FILE_TIMEINDEX, &f) < 0) return;
+  if (e->max_timestamp <= e->indexed_timestamp) return 0;
+  int rc = sdm_segment_file(s, SDM_FILE_TIMEINDEX, &f);
   sdm_timeindex_encode(bytes, &t, s->base_offset);
-  if (s->fs->write(f, bytes, SDM_TIMEINDEX_ENTRY, e->timeindex_entries * SDM_TIMEINDEX_ENTRY) < 0) return;
+  if (rc == 0) rc = s->fs->write(f, bytes, SDM_TIMEINDEX_ENTRY, e->timeindex_entries * SDM_TIMEINDEX_ENTRY);
+  if (rc < 0) return rc == SDM_NOT_FOUND ? 0 : rc;         /* a missing index is made anew at the next opening */
   e->timeindex_entries++;
   e->indexed_timestamp = e->max_timestamp;
+  return 0;
 }
 
 void sdm_log_finish_indexes_locked(sdm_log *l) {
@@ -29,8 +32,7 @@ void sdm_log_finish_indexes_locked(sdm_log *l) {
   if (sdm_stage_size(sdm_control_end(l->control)) > 0) return;
   sdm_control_prepare(l->control, &next);
   if (next.max_timestamp <= next.indexed_timestamp) return;
-  add_final_time_entry(l->active, &next);
-  sdm_control_publish(l->control, &next);
+  if (add_final_time_entry(l->active, &next) == 0) sdm_control_publish(l->control, &next);
 }
 
 /* Cuts what lies past the sealed end, so that a closed segment's file is exactly its batches; its time is that of its last append. */
@@ -42,8 +44,8 @@ static int finish_active(sdm_log *l, sdm_end *e) {
   if (rc == 0) rc = l->fs->info(f, &info);
   if (rc == 0 && info.size != e->position) rc = l->fs->truncate(f, e->position);
   if (rc == 0) rc = l->fs->set_modified(f, e->modified_ms);
+  if (rc == 0) rc = add_final_time_entry(s, e);
   if (rc < 0) return rc;
-  add_final_time_entry(s, e);
   sdm_mutex_lock(&s->lock);
   s->size = e->position;
   s->modified_ms = e->modified_ms;

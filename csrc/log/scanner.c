@@ -61,6 +61,25 @@ static int corrupt(const sdm_scanner *s, const sdm_batch *b) {
                   (long long)s->position, b->size, (long long)b->base_offset, (long long)sdm_batch_last_offset(b));
 }
 
+static uint32_t crc32_of(const uint8_t *p, size_t size) {       /* of the formats before Kafka 0.11; met once, then refused */
+  uint32_t crc = ~0u;
+  for (size_t i = 0; i < size; i++) {
+    crc ^= p[i];
+    for (int k = 0; k < 8; k++) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+  }
+  return ~crc;
+}
+
+/* The magic is that of an old format. Only a message whose own CRC holds is one; else it is the front of a batch whose rest reads as zeros. */
+static int refuse_old(sdm_scanner *s, int rc) {
+  enum { CRC = 12, CRC_FROM = 16 };
+  int64_t size = SDM_BATCH_PREFIX + (int64_t)sdm_get32(here(s) + 8);
+  int have = size <= CRC_FROM ? 0 : look(s, size, size);
+  if (have < 0) return have;
+  if (have == 1 && sdm_get32(here(s) + CRC) == crc32_of(here(s) + CRC_FROM, (size_t)size - CRC_FROM)) return rc;
+  return sdm_fail(SDM_CORRUPT, "neither a batch nor a whole message of an old format");
+}
+
 static int peek(sdm_scanner *s, sdm_batch *b, int64_t want) {
   s->torn = false;
   if (s->position >= s->limit) return 0;
@@ -70,6 +89,7 @@ static int peek(sdm_scanner *s, sdm_batch *b, int64_t want) {
     return rc;
   }
   rc = sdm_batch_decode(here(s), SDM_BATCH_HEADER, b);
+  if (rc == SDM_UNSUPPORTED) rc = refuse_old(s, rc);
   if (rc < 0) return sdm_fail_within(rc, "%s at position %lld: ", s->file->path, (long long)s->position);
   if (b->size <= s->limit - s->position) return 1;
   s->torn = true;

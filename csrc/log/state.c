@@ -35,6 +35,7 @@ int sdm_log_state_write_locked(sdm_log *l, int64_t reserved_end, bool clean) {
   int rc = open_state(l->fs, l->dir, SDM_OPEN_WRITE | SDM_OPEN_CREATE, &f);
   if (rc < 0) return rc;
   sdm_state_encode(&s, slot);
+  c->clean_end = -1;                       /* a write that fails may have reached the disk all the same */
   rc = l->fs->write(f, slot, sizeof slot, (int64_t)(s.sequence % 2) * SDM_STATE_SLOT);
   if (rc == 0) rc = l->fs->sync(f);
   l->fs->close(f);

@@ -62,6 +62,7 @@ void fixture_begin(fixture *f) {
   f->fs.write = fault_write;
   f->fs.sync = fault_sync;
   f->fs.sync_dir = fault_sync_dir;
+  CHECK_INT(f->fs.make_dir(&f->fs, f->dir), 0);
   f->checkpoint_lock = mmap(NULL, sizeof *f->checkpoint_lock, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (f->checkpoint_lock == MAP_FAILED || sdm_shared_mutex_init(f->checkpoint_lock) < 0) abort();
   f->env = (sdm_env){
@@ -72,7 +73,10 @@ void fixture_begin(fixture *f) {
 }
 
 bool fixture_open(fixture *f) {
-  int rc = sdm_log_open(&f->env, FIXTURE_TOPIC, 0, &f->cfg, f->now, &f->log);
+  char dir[512];
+  snprintf(dir, sizeof dir, "%s/%s-0", f->env.root, FIXTURE_TOPIC);
+  int rc = f->env.fs->make_dir(f->env.fs, dir);
+  if (rc == 0) rc = sdm_log_open(&f->env, FIXTURE_TOPIC, 0, &f->cfg, f->now, &f->log);
   if (rc < 0) printf("open: %s\n", sdm_errmsg());
   return CHECK_INT(rc, 0);
 }

@@ -231,6 +231,53 @@ TEST(what_lies_behind_the_last_batch_is_cut) {
   sdm_free(batch);
 }
 
+/* The front of a batch reached the disk, zeros the rest: its magic then reads as that of an old format. */
+TEST(a_tail_of_a_front_and_zeros) {
+  fixture f;
+  size_t size;
+  begin(&f, 1);
+  uint8_t *batch = fixture_read(&f, LOG0, &size);
+  fixture_end(&f);
+  sdm_put64(batch, 12);
+  for (int how = 0; how < ENDINGS; how++) {
+    uint8_t bytes[187] = {0};
+    for (size_t front = 8; front < 62; front++) {
+      memcpy(bytes, batch, front);
+      tail_case(bytes, sizeof bytes, (ending)how);
+    }
+  }
+  sdm_free(batch);
+}
+
+static uint32_t crc32_of(const uint8_t *p, size_t size) {
+  uint32_t crc = ~0u;
+  for (size_t i = 0; i < size; i++) {
+    crc ^= p[i];
+    for (int k = 0; k < 8; k++) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+  }
+  return ~crc;
+}
+
+/* Messages from before Kafka 0.11 are refused, and left as they are. */
+TEST(old_formats_are_refused_whole) {
+  for (uint8_t magic = 0; magic < 2; magic++) {
+    fixture f;
+    uint8_t message[80] = {0};
+    fixture_begin(&f);
+    fixture_open(&f);
+    fixture_power_loss(&f);
+    sdm_put32(message + 8, 68);
+    message[16] = magic;
+    memset(message + 18, 0x11, 62);
+    sdm_put32(message + 12, crc32_of(message + 16, 64));
+    fixture_write(&f, LOG0, message, sizeof message, -1);
+    CHECK_INT(sdm_log_open(&f.env, FIXTURE_TOPIC, 0, &f.cfg, f.now, &f.log), SDM_UNSUPPORTED);
+    CHECK_INT(fixture_size(&f, LOG0), sizeof message);
+    f.log = NULL;
+    fixture_end(&f);
+  }
+}
+
 /* A whole batch behind the end of the page is an append that died before it was published. */
 TEST(an_unpublished_batch_is_nobodys) {
   fixture f;
