@@ -212,7 +212,4 @@ void sdm_reader_close(sdm_reader *r);                  /* NULL is fine */
 ** rebuilding state. Reads the part that the cleaner has cleaned once, the rest twice; memory 24 bytes or so per key of the dirty part. */
 int sdm_reader_open_latest(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_reader **out);
 
-/* ---- for the Lua layer ---- */
-int sdm_check_fork(void);                 /* 0, or SDM_FORKED in a child of the process that loaded the library */
-
 #endif

@@ -17,10 +17,13 @@ static int check_timestamp(const sdm_log_config *cfg, const sdm_record *r, size_
     return sdm_fail(SDM_INVALID_TIMESTAMP, "record %zu: timestamp %lld is negative; leave it out for the clock's, or give -1 for none", i + 1, (long long)t);
   }
   if (t == SDM_NO_TIMESTAMP || cfg->log_append_time) return 0;
-  if (sdm_sub_sat(now, t) > cfg->timestamp_before_max_ms || sdm_sub_sat(t, now) > cfg->timestamp_after_max_ms) {
-    return sdm_fail(SDM_INVALID_TIMESTAMP,
-                    "record %zu: timestamp %lld is too far from the clock (%lld); message.timestamp.before.max.ms is %lld and message.timestamp.after.max.ms %lld",
-                    i + 1, (long long)t, (long long)now, (long long)cfg->timestamp_before_max_ms, (long long)cfg->timestamp_after_max_ms);
+  if (sdm_sub_sat(now, t) > cfg->timestamp_before_max_ms) {
+    return sdm_fail(SDM_INVALID_TIMESTAMP, "record %zu: timestamp %lld is %lld ms behind the clock; message.timestamp.before.max.ms allows %lld", i + 1,
+                    (long long)t, (long long)sdm_sub_sat(now, t), (long long)cfg->timestamp_before_max_ms);
+  }
+  if (sdm_sub_sat(t, now) > cfg->timestamp_after_max_ms) {
+    return sdm_fail(SDM_INVALID_TIMESTAMP, "record %zu: timestamp %lld is %lld ms ahead of the clock; message.timestamp.after.max.ms allows %lld", i + 1,
+                    (long long)t, (long long)sdm_sub_sat(t, now), (long long)cfg->timestamp_after_max_ms);
   }
   return 0;
 }

@@ -58,8 +58,7 @@ static int take_over(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
 }
 
 static int open_writable(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
-  int rc = l->fs->make_dir(l->fs, l->dir);
-  if (rc == 0) rc = sdm_control_map(l->fs, l->dir, true, &l->control_file, &l->control);
+  int rc = sdm_control_map(l->fs, l->dir, true, &l->control_file, &l->control);
   if (rc == 0) rc = take_over(l, cfg, now);
   if (rc < 0) return rc;
   l->fs->close(l->control_file);           /* the mapping stays */

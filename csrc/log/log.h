@@ -24,7 +24,7 @@ typedef struct sdm_env {
   uint8_t boot_id[SDM_BOOT_ID];
   uint64_t incarnation;                    /* control pages of other incarnations are taken over and made anew */
   sdm_shared_mutex *checkpoint_lock;       /* guards the checkpoint files of the root; NULL when not writable */
-  int64_t linger_ms, batch_size;
+  _Atomic int64_t linger_ms, batch_size;   /* read at each append, changed by a later opening in the same process */
 } sdm_env;
 
 struct sdm_log {
@@ -52,7 +52,7 @@ struct sdm_log {
 
 /* ---- log.c: life, and the list of segments ---- */
 
-/* Opens partition `dir` of a store, recovering it if this incarnation has not yet. */
+/* Opens a partition of a store, recovering it if this incarnation has not yet. Its folder must be there. */
 int sdm_log_open(sdm_env *env, const char *topic, int32_t partition, const sdm_log_config *cfg, int64_t now, sdm_log **out);
 sdm_log *sdm_log_ref(sdm_log *l);
 void sdm_log_unref(sdm_log *l);

@@ -175,7 +175,7 @@ static int posix_remove_dir(sdm_fs *fs, const char *path) {
 static int posix_list(sdm_fs *fs, const char *path, sdm_names *out) {
   (void)fs;
   DIR *d = opendir(path);
-  if (!d) return sdm_fail_errno(errno, "list %s", path);
+  if (!d) return sdm_fail_errno(errno, "list the directory %s", path);
   int rc = 0;
   for (;;) {
     errno = 0;

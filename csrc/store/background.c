@@ -152,7 +152,7 @@ static void work(sdm_background *b) {
   if (due(&b->next_flush, flush_interval)) each_log(b, flush_job);
   if (due(&b->next_retention, o.retention_check_interval_ms)) {
     each_log(b, retain_job);
-    sdm_folders_unlink(s, store_now(s), 60000, &deleted);
+    sdm_folders_unlink(s, store_now(s), &deleted);
   }
   if (o.cleaner_enable && due(&b->next_cleaning, o.cleaner_backoff_ms)) clean_round(b);
   if (due(&b->next_checkpoint, o.flush_checkpoint_interval_ms)) sdm_store_checkpoint(s);

@@ -1,7 +1,6 @@
 /* The folders of partitions: made with Kafka's small files in them, renamed when the topic is deleted, unlinked later. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "log/offsets.h"
 #include "store/store.h"
@@ -44,7 +43,7 @@ static int check_id(const char *path, const char *text, size_t size, const sdm_u
   return sdm_fail(SDM_CORRUPT, "%s names another topic id than %s does; the folder is of another topic: move it away", path, SDM_TOPICS_NAME);
 }
 
-int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
+static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
   sdm_fs *fs = s->env.fs;
   char *dir = folder_path(s, topic, partition), *path = dir ? sdm_format("%s/%s", dir, METADATA) : NULL, *text = NULL;
   size_t size;
@@ -59,6 +58,18 @@ int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32
   sdm_free(text);
   sdm_free(path);
   sdm_free(dir);
+  return rc;
+}
+
+/* Under the topics lock, so that no folder is made for a topic that was deleted a moment ago, and none by two at once. */
+int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
+  if (!s->env.writable) return ensure(s, topic, id, partition);
+  int rc = sdm_store_topics_lock(s);
+  if (rc < 0) return rc;
+  const sdm_topic_entry *e = sdm_topics_find(&s->topics, topic);
+  if (!e || memcmp(&e->id, id, sizeof *id) != 0) rc = sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", topic);
+  else rc = ensure(s, topic, id, partition);
+  sdm_store_topics_unlock(s);
   return rc;
 }
 
@@ -77,14 +88,14 @@ static char *deleted_path(sdm_store *s, const char *topic, const sdm_uuid *id, i
   return sdm_format("%s/%.*s-%d.%s-delete", s->env.root, NAME_MAX_BYTES - REST, topic, partition, hex);
 }
 
-/* Its file time says since when the folder waits. */
-static int mark_deleted(sdm_store *s, const char *dir, int64_t now) {
+/* Its file time says when the folder goes. */
+static int mark_deleted(sdm_store *s, const char *dir, int64_t due) {
   char *path = sdm_format("%s/%s", dir, DELETED_MARK);
   sdm_file *f;
   int rc = path ? s->env.fs->open(s->env.fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE, &f) : sdm_no_memory();
   sdm_free(path);
   if (rc < 0) return rc;
-  rc = s->env.fs->set_modified(f, now);
+  rc = s->env.fs->set_modified(f, due);
   s->env.fs->close(f);
   return rc;
 }
@@ -102,13 +113,13 @@ static void tell_deleted(sdm_store *s, const char *dir) {
   sdm_control_unmap(s->env.fs, f, c);
 }
 
-int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t now) {
+int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t due) {
   char *dir = folder_path(s, topic, partition), *gone = deleted_path(s, topic, id, partition);
   sdm_file_info info;
   int rc = dir && gone ? s->env.fs->path_info(s->env.fs, dir, &info) : sdm_no_memory();
   if (rc == 0) {
     tell_deleted(s, dir);
-    rc = mark_deleted(s, dir, now);
+    rc = mark_deleted(s, dir, due);
     if (rc == 0) rc = s->env.fs->rename(s->env.fs, dir, gone);
   } else if (rc == SDM_NOT_FOUND) {
     rc = 0;
@@ -120,35 +131,38 @@ int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32
   return rc;
 }
 
-static int remove_folder(sdm_store *s, const char *dir) {
+/* The mark goes last: a folder without it would never be looked at again. */
+static int remove_folder(sdm_store *s, const char *dir, const char *mark) {
   sdm_names names = {0};
   int rc = s->env.fs->list(s->env.fs, dir, &names);
   for (size_t i = 0; rc == 0 && i < names.count; i++) {
+    if (strcmp(names.items[i], DELETED_MARK) == 0) continue;
     char *path = sdm_format("%s/%s", dir, names.items[i]);
     rc = path ? s->env.fs->unlink(s->env.fs, path) : sdm_no_memory();
     sdm_free(path);
   }
   sdm_names_clear(&names);
+  if (rc == 0) rc = s->env.fs->unlink(s->env.fs, mark);
   return rc == 0 ? s->env.fs->remove_dir(s->env.fs, dir) : rc;
 }
 
-static int remove_if_due(sdm_store *s, const char *name, int64_t before, int64_t *count) {
+static int remove_if_due(sdm_store *s, const char *name, int64_t now, int64_t *count) {
   sdm_file_info info;
   char *dir = sdm_format("%s/%s", s->env.root, name), *mark = sdm_format("%s/%s/%s", s->env.root, name, DELETED_MARK);
   int rc = dir && mark ? s->env.fs->path_info(s->env.fs, mark, &info) : sdm_no_memory();
-  if (rc == 0 && info.modified_ms <= before && (rc = remove_folder(s, dir)) == 0) (*count)++;
+  if (rc == 0 && info.modified_ms <= now && (rc = remove_folder(s, dir, mark)) == 0) (*count)++;
   sdm_free(dir);
   sdm_free(mark);
   return rc == SDM_NOT_FOUND ? 0 : rc;       /* without our mark it is not ours to remove */
 }
 
-int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t delay_ms, int64_t *count) {
+int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count) {
   sdm_names names = {0};
   static const char suffix[] = "-delete";
   int rc = s->env.fs->list(s->env.fs, s->env.root, &names);
   for (size_t i = 0; rc == 0 && i < names.count; i++) {
     size_t n = strlen(names.items[i]), m = sizeof suffix - 1;
-    if (n > m && strcmp(names.items[i] + n - m, suffix) == 0) rc = remove_if_due(s, names.items[i], sdm_sub_sat(now, delay_ms), count);
+    if (n > m && strcmp(names.items[i] + n - m, suffix) == 0) rc = remove_if_due(s, names.items[i], now, count);
   }
   sdm_names_clear(&names);
   return rc;

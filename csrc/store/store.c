@@ -15,10 +15,6 @@ _Static_assert(sizeof(sdm_store_control) <= CONTROL_BYTES, "one page");
 
 /* ---- may we? ---- */
 
-int sdm_check_fork(void) {
-  return sdm_fork_count() == 0 ? 0 : sdm_fail(SDM_FORKED, "this process is a fork of the one that loaded the library");
-}
-
 int sdm_store_check(const sdm_store *s) {
   if (s->fork_count != sdm_fork_count()) return sdm_fail(SDM_FORKED, "this store was opened before fork; open it anew in the child");
   return atomic_load_explicit(&s->closed, memory_order_relaxed) ? sdm_fail(SDM_CLOSED, "the store is closed") : 0;
@@ -159,7 +155,7 @@ static int join_locked(sdm_store *s, bool *alone) {
 static int put_right(sdm_store *s, int64_t now) {
   int64_t folders = 0;
   int rc = sdm_store_finish_deletions(s, now);
-  if (rc == 0) rc = sdm_folders_unlink(s, INT64_MAX, 0, &folders);
+  if (rc == 0) rc = sdm_folders_unlink(s, INT64_MAX, &folders);
   return rc == 0 ? sdm_store_open_all(s, now) : rc;
 }
 
@@ -190,8 +186,10 @@ static int set_up(sdm_store *s, const sdm_store_options *o) {
 
 static int find_root(sdm_fs *fs, const char *path, bool create, sdm_file_info *info) {
   int rc = fs->path_info(fs, path, info);
-  if (rc == SDM_NOT_FOUND && create) {
+  if (rc == SDM_NOT_FOUND && !create) return sdm_fail(SDM_NOT_FOUND, "there is no store %s, and it is not to be created", path);
+  if (rc == SDM_NOT_FOUND) {
     rc = fs->make_dir(fs, path);
+    if (rc == SDM_NOT_FOUND) return sdm_fail(SDM_NOT_FOUND, "%s cannot be made, for the folder that it would be in is missing; make that first", path);
     if (rc == 0) rc = fs->path_info(fs, path, info);
   }
   if (rc == 0 && !info->directory) rc = sdm_fail(SDM_IO, "%s is not a directory", path);

@@ -83,8 +83,8 @@ int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics
 /* folders.c: partitions' folders */
 int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t to);   /* SDM_EXISTS */
 int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition);
-int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t now);
-int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t delay_ms, int64_t *count);    /* deleted ones whose time has come */
+int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t due);   /* unlinked at `due` */
+int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count);                      /* deleted ones whose time has come */
 
 /* logs.c: the partitions that this process has open */
 int sdm_store_log(sdm_store *s, const sdm_topic_entry *topic, int32_t partition, int64_t now, sdm_log **out);   /* a reference */

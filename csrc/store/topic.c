@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/murmur2.h"
 
@@ -202,8 +203,11 @@ int sdm_topic_describe(sdm_topic *t, size_t i, sdm_described *out) {
 
 /* The topic is gone once the file says so; its folders follow, also after a crash in between. */
 static int finish_deletion_locked(sdm_store *s, sdm_topic_entry *e, int64_t now) {
-  int rc = 0;
-  for (int32_t p = 0; rc == 0 && p < e->partitions; p++) rc = sdm_folder_delete(s, e->name, &e->id, p, now);
+  sdm_log_config cfg;
+  int rc = sdm_config_effective(&e->config, &s->defaults, &cfg);
+  for (int32_t p = 0; rc == 0 && p < e->partitions; p++) {
+    rc = sdm_folder_delete(s, e->name, &e->id, p, sdm_add_sat(now, cfg.file_delete_delay_ms));
+  }
   if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root);
   if (rc < 0) return rc;
   sdm_topics_remove(&s->topics, e);

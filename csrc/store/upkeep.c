@@ -112,15 +112,6 @@ void sdm_maintain_log(sdm_store *s, sdm_log *l, int64_t now, sdm_maintain_report
   if (sdm_log_check(l) == 0 && maintain_log(s, l, &cfg, now, report) < 0) report->failed++;
 }
 
-static int64_t default_delete_delay(sdm_store *s) {
-  sdm_log_config cfg;
-  sdm_config_set none = {0};
-  sdm_mutex_lock(&s->lock);
-  int rc = sdm_config_effective(&none, &s->defaults, &cfg);
-  sdm_mutex_unlock(&s->lock);
-  return rc == 0 ? cfg.file_delete_delay_ms : 60000;
-}
-
 int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out) {
   sdm_maintain_report report = {0};
   sdm_log **logs;
@@ -132,7 +123,7 @@ int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out) {
   if ((rc = sdm_store_open_all(s, now)) < 0 || (rc = sdm_store_log_refs(s, &logs, &count)) < 0) return rc;
   for (size_t i = 0; i < count; i++) sdm_maintain_log(s, logs[i], now, &report);
   sdm_logs_unref(logs, count);
-  rc = sdm_folders_unlink(s, now, default_delete_delay(s), &report.files_deleted);
+  rc = sdm_folders_unlink(s, now, &report.files_deleted);
   if (rc == 0) *out = report;
   return rc;
 }
