@@ -149,29 +149,39 @@ static int64_t stage_capacity(const sdm_log *l, const sdm_log_config *cfg) {
   return capacity < cfg->segment_bytes ? capacity : cfg->segment_bytes;
 }
 
-/* Makes room in the stage and in the segment; then the record goes in. `alone`: size of a batch of this record only. */
-static int stage_locked(sdm_log *l, const sdm_log_config *cfg, sdm_record *r, int64_t alone, int64_t now, int64_t *offset) {
+/* More than any encoding of the record takes, so that the exact size is asked for only near a limit. */
+static int64_t most_bytes(const sdm_record *r) {
+  enum { LENGTHS_AND_DELTAS = 5 * SDM_VARINT_MAX + SDM_VARLONG_MAX + 1 };
+  return LENGTHS_AND_DELTAS + (r->key_size > 0 ? (int64_t)r->key_size : 0) + (r->value_size > 0 ? (int64_t)r->value_size : 0) + r->headers_size;
+}
+
+static bool must_roll(const sdm_end *e, const sdm_log_config *cfg, const sdm_record *r, bool joins, int64_t most, int64_t now) {
+  int64_t size = joins ? most : SDM_BATCH_HEADER + most;
+  if (e->position + sdm_stage_size(e) > cfg->segment_bytes - size) {
+    size = joins ? (int64_t)sdm_record_size(r, e->sealed_end, e->staged_timestamp) : SDM_BATCH_HEADER + (int64_t)sdm_record_size(r, r->offset, r->timestamp);
+  }
+  return sdm_log_should_roll(e, cfg, size, cfg->log_append_time ? now : r->timestamp, r->offset, now);
+}
+
+/* Makes room in the stage and in the segment; then the record goes in. */
+static int stage_locked(sdm_log *l, const sdm_log_config *cfg, sdm_record *r, int64_t most, int64_t now, int64_t *offset) {
   sdm_control *c = l->control;
   sdm_end *e = sdm_control_end(c);
-  int64_t when = cfg->log_append_time ? now : r->timestamp, size = 0;
   int rc = 0;
   r->offset = sdm_end_offset(e);
-  if (sdm_stage_size(e) > 0) size = sdm_stage_fits(e, r, cfg->log_append_time, stage_capacity(l, cfg), now, l->env->linger_ms);
-  if (size == 0) {
-    size = alone;
-    rc = sdm_log_seal_locked(l, cfg);
-  }
-  int64_t end = atomic_load_explicit(&c->log_end, memory_order_relaxed);
-  if (rc == 0 && sdm_log_should_roll(sdm_control_end(c), cfg, size, when, end, now)) rc = sdm_log_roll_locked(l, cfg, end, now);
-  if (rc == 0 && end >= atomic_load_explicit(&c->reserved_end, memory_order_relaxed)) rc = sdm_log_reserve_locked(l, end + 1);
+  bool joins = sdm_stage_size(e) > 0 && sdm_stage_fits(e, r, most, cfg->log_append_time, stage_capacity(l, cfg), now, l->env->linger_ms);
+  if (!joins) rc = sdm_log_seal_locked(l, cfg);
+  if (rc == 0 && must_roll(sdm_control_end(c), cfg, r, joins, most, now)) rc = sdm_log_roll_locked(l, cfg, r->offset, now);
+  if (rc == 0 && r->offset >= atomic_load_explicit(&c->reserved_end, memory_order_relaxed)) rc = sdm_log_reserve_locked(l, r->offset + 1);
   if (rc < 0) return rc;
   e = sdm_control_end(c);
   if (e->position == 0 && sdm_stage_size(e) == 0) {      /* whatever one who died in the first append has left there */
     e->first_append_ms = now;
-    e->first_timestamp = when;
+    e->first_timestamp = cfg->log_append_time ? now : r->timestamp;
   }
   e->modified_ms = now;
-  *offset = sdm_stage_add(c, r, cfg->log_append_time, now);
+  sdm_stage_add(c, r, cfg->log_append_time, now);
+  *offset = r->offset;
   return 0;
 }
 
@@ -226,16 +236,22 @@ static int append_batch(sdm_log *l, const sdm_log_config *cfg, const sdm_append 
   return 0;
 }
 
-static int append_staged(sdm_log *l, const sdm_log_config *cfg, sdm_record *r, int64_t alone, int64_t now, int64_t *offset) {
-  int rc = check_batch_size(cfg, alone);
-  if (rc == 0) rc = check_records(cfg, r, 1, now);
-  if (rc == 0) rc = check_segment_size(cfg, alone);
+/* What fits the stage is within max.message.bytes and segment.bytes: its capacity is. */
+static int append_staged(sdm_log *l, const sdm_log_config *cfg, const sdm_record *given, int64_t most, int64_t now, int64_t *offset) {
+  sdm_record r = *given;
+  int rc = check_records(cfg, &r, 1, now);
   if (rc == 0) rc = sdm_log_lock(l);
   if (rc < 0) return rc;
-  rc = stage_locked(l, cfg, r, alone, now, offset);
+  rc = stage_locked(l, cfg, &r, most, now, offset);
   if (rc == 0) note_append(l->control, now);
   sdm_log_unlock(l);
   return rc;
+}
+
+/* Whether a batch of this record alone fits the stage. */
+static bool stages(const sdm_log *l, const sdm_log_config *cfg, const sdm_record *r, int64_t most) {
+  int64_t left = stage_capacity(l, cfg) - SDM_BATCH_HEADER;
+  return most <= left || (int64_t)sdm_record_size(r, r->offset, r->timestamp) <= left;
 }
 
 static bool flush_due(const sdm_log *l, const sdm_log_config *cfg, unsigned flags) {
@@ -250,11 +266,9 @@ int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, i
   if (rc < 0) return rc;
   if (a->count == 0) return sdm_fail(SDM_INVALID_RECORD, "an empty batch; give at least one record");
   if (a->codec != SDM_CODEC_NONE) return sdm_fail(SDM_UNSUPPORTED, "compression is not built in; leave compression out or set it to \"none\"");
-  sdm_record r = *a->records;
-  r.offset = 0;
-  int64_t alone = a->own_batch ? 0 : SDM_BATCH_HEADER + (int64_t)sdm_record_size(&r, 0, r.timestamp);
-  if (a->own_batch || alone + SDM_VARLONG_MAX > stage_capacity(l, cfg)) rc = append_batch(l, cfg, a, now, first, last);
-  else if ((rc = append_staged(l, cfg, &r, alone, now, first)) == 0) *last = *first;
+  int64_t most = a->own_batch ? 0 : most_bytes(a->records);
+  if (a->own_batch || !stages(l, cfg, a->records, most)) rc = append_batch(l, cfg, a, now, first, last);
+  else if ((rc = append_staged(l, cfg, a->records, most, now, first)) == 0) *last = *first;
   if (rc == 0 && flush_due(l, cfg, a->flags)) rc = sdm_log_flush_to_disk(l, cfg, now, &(int64_t){0});
   return rc;
 }

@@ -18,12 +18,12 @@ static bool near(int64_t a, int64_t b) {
   return apart > -INT32_MAX && apart < INT32_MAX;
 }
 
-int64_t sdm_stage_fits(const sdm_end *e, const sdm_record *r, bool append_time, int64_t capacity, int64_t now, int64_t linger_ms) {
-  if (append_time != (e->staged_append_time == 1) || !near(r->timestamp, e->staged_timestamp)) return 0;
-  if (append_time && e->staged_max_timestamp != now) return 0;             /* such a batch has one timestamp */
-  if (sdm_sub_sat(now, e->staged_since_ms) > linger_ms) return 0;
-  int64_t size = (int64_t)sdm_record_size(r, e->sealed_end, e->staged_timestamp);
-  return SDM_BATCH_HEADER + (int64_t)bytes_of(e) + size <= capacity ? size : 0;
+bool sdm_stage_fits(const sdm_end *e, const sdm_record *r, int64_t most, bool append_time, int64_t capacity, int64_t now, int64_t linger_ms) {
+  if (append_time != (e->staged_append_time == 1) || !near(r->timestamp, e->staged_timestamp)) return false;
+  if (append_time && e->staged_max_timestamp != now) return false;         /* such a batch has one timestamp */
+  if (sdm_sub_sat(now, e->staged_since_ms) > linger_ms) return false;
+  int64_t left = capacity - SDM_BATCH_HEADER - (int64_t)bytes_of(e);
+  return most <= left || (int64_t)sdm_record_size(r, e->sealed_end, e->staged_timestamp) <= left;
 }
 
 static void begin(sdm_end *e, const sdm_record *r, bool append_time, int64_t now) {
@@ -42,20 +42,17 @@ static void account(sdm_end *e, const sdm_record *r, const uint8_t *bytes, size_
   if (r->value_size < 0) e->staged_tombstone = r->offset;
 }
 
-int64_t sdm_stage_add(sdm_control *c, const sdm_record *given, bool append_time, int64_t now) {
+void sdm_stage_add(sdm_control *c, const sdm_record *r, bool append_time, int64_t now) {
   sdm_end *e = sdm_control_end(c);
-  sdm_record r = *given;
   uint32_t count = count_of(e);
-  if (count == 0) begin(e, &r, append_time, now);
-  r.offset = e->sealed_end + count;
+  if (count == 0) begin(e, r, append_time, now);
   uint32_t used = bytes_of(e);
   uint8_t *start = sdm_control_stage(c) + SDM_BATCH_HEADER + used;
-  size_t size = (size_t)(sdm_record_encode(start, &r, e->sealed_end, e->staged_timestamp) - start);
-  account(e, &r, start, size);
+  size_t size = (size_t)(sdm_record_encode(start, r, e->sealed_end, e->staged_timestamp) - start);
+  account(e, r, start, size);
   atomic_store_explicit(&e->staged_bytes, used + (uint32_t)size, memory_order_relaxed);
   atomic_store_explicit(&e->staged_count, count + 1, memory_order_release);
-  atomic_store_explicit(&c->log_end, r.offset + 1, memory_order_release);
-  return r.offset;
+  atomic_store_explicit(&c->log_end, r->offset + 1, memory_order_release);
 }
 
 void sdm_stage_header(const sdm_end *e, sdm_batch *out) {

@@ -6,11 +6,11 @@
 
 int64_t sdm_stage_size(const sdm_end *e);            /* bytes of the batch that sealing would write; 0 when empty */
 
-/* Whether the record (its offset set) may join the records that are there (the stage is not empty). `capacity`: bytes of a batch. */
-int64_t sdm_stage_fits(const sdm_end *e, const sdm_record *r, bool append_time, int64_t capacity, int64_t now, int64_t linger_ms);
+/* Whether the record, which takes `most` bytes at most, may join the records that are there (the stage is not empty). `capacity`: of a batch. */
+bool sdm_stage_fits(const sdm_end *e, const sdm_record *r, int64_t most, bool append_time, int64_t capacity, int64_t now, int64_t linger_ms);
 
-/* Adds a record that fits and returns its offset. Other processes read it from then on. */
-int64_t sdm_stage_add(sdm_control *c, const sdm_record *r, bool append_time, int64_t now);
+/* Adds a record that fits; its offset is the end of the log. Other processes read it from then on. */
+void sdm_stage_add(sdm_control *c, const sdm_record *r, bool append_time, int64_t now);
 
 void sdm_stage_header(const sdm_end *e, sdm_batch *out);   /* of the batch as it stands; without CRC */
 

@@ -190,6 +190,7 @@ static void die_before_log_end(fixture *f) {
   sdm_record r = {.timestamp = f->now, .key = "k", .key_size = 1, .value = "v", .value_size = 1};
   sdm_log_lock(f->log);
   int64_t end = atomic_load(&f->log->control->log_end);
+  r.offset = end;
   sdm_stage_add(f->log->control, &r, false, f->now);
   atomic_store(&f->log->control->log_end, end);
 }
