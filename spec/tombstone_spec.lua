@@ -178,6 +178,25 @@ describe("tombstones", function()
     assert.same({ "a:1:nil", "b:1:nil", "a:nil:1" }, heard)
   end)
 
+  it("leave the active segment as it is when they go, even if the log starts in it", function()
+    local path = support.path()
+    local store = support.open(path)
+    local topic = store:topic("t", { cleanup_policy = "compact,delete", delete_retention_ms = 1000, retention_ms = -1 })
+    topic:append("a", "1")
+    topic:append("b", nil)
+    topic:roll()
+    clean(topic, support.now)
+    for i = 1, 3 do topic:append("c", tostring(i)) end
+    topic:delete_records(4)
+    store:close()
+    support.now = support.now + 1000
+    topic = support.open(path):topic "t"
+    local report = topic:compact()
+    assert.same({ 1, 2, 1, 1 }, { report.partitions, report.records_read, report.records_written, report.tombstones_removed })
+    assert.equal("c=3", support.words(topic:records()))
+    assert.equal(0, topic:compact().partitions)
+  end)
+
   -- Whatever appends, rolls, cleanings, retentions of tombstones and reopenings come in which order: a fold over the log is the map.
   it("never let a deleted key come back", function()
     math.randomseed(11)

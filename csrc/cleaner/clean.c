@@ -239,6 +239,18 @@ static pass new_pass(sdm_log *l, const sdm_log_config *cfg, int64_t from, int64_
   return (pass){.log = l, .cfg = cfg, .report = report, .from = from, .bound = bound, .now = now};
 }
 
+/* Tombstones past their horizon go without new dirty data. The log may start in the active segment: that one stays as it is all the same. */
+static int purge(sdm_log *l, const sdm_log_config *cfg, int64_t first_dirty, int64_t now, sdm_compact_report *report) {
+  sdm_end e;
+  int rc = sdm_log_read_end(l, &e, NULL);
+  if (rc < 0) return rc;
+  int64_t bound = first_dirty < e.active_base ? first_dirty : e.active_base;
+  if ((rc = sdm_tombstones_due(l, bound, now)) <= 0) return rc;
+  report->partitions++;
+  pass p = new_pass(l, cfg, 0, bound, now, report);
+  return run_purge(&p);
+}
+
 static int clean_locked(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t now, sdm_compact_report *report) {
   sdm_cleanable c;
   int rc = sdm_cleanable_range(l, cfg, now, &c);
@@ -251,11 +263,7 @@ static int clean_locked(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_o
     }
     return rc;
   }
-  rc = sdm_tombstones_due(l, c.first_dirty, now);
-  if (rc <= 0) return rc;
-  report->partitions++;
-  pass p = new_pass(l, cfg, 0, c.first_dirty, now, report);
-  return run_purge(&p);
+  return purge(l, cfg, c.first_dirty, now, report);
 }
 
 int sdm_clean(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t now, sdm_compact_report *report) {

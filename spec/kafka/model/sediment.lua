@@ -315,8 +315,7 @@ local function purge(p, cfg, first, now, report)
   local due = each_record(p, 0, first, function(r, b) return expired(r, b, now) or nil end)
   if not due then return false end
   local groups = {}
-  local closed = math.min(first, active(p).base)                       -- the log may start in the active segment
-  for i, seg in ipairs(segments_in(p, 0, closed)) do groups[i] = { seg } end
+  for i, seg in ipairs(segments_in(p, 0, first)) do groups[i] = { seg } end
   replace(p, groups, function(group)
     return clean_segments(group, function(r, b)
       if r.offset >= first or not expired(r, b, now) then return true end
@@ -359,7 +358,7 @@ local function compact(p, cfg, force, now, report)
     clean(p, cfg, first, bound, now, report)
     done = true
   elseif strict then
-    done = purge(p, cfg, first, now, report)
+    done = purge(p, cfg, math.min(first, active(p).base), now, report)   -- the log may start in the active segment
   end
   if done then report.partitions = report.partitions + 1 end
 end
