@@ -28,7 +28,10 @@ typedef struct pass {
 } pass;
 
 /* Between batches: has the ground moved? */
-static int may_go_on(const pass *p) { return sdm_log_check_writable(p->log); }
+static int may_go_on(const pass *p) {
+  if (atomic_load_explicit(&p->log->env->stopping, memory_order_relaxed)) return sdm_fail(SDM_CLOSED, "the store is closing");
+  return sdm_log_check_writable(p->log);
+}
 
 static int start_scan(pass *p, sdm_segment *s) {
   sdm_file *f;

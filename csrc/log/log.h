@@ -24,6 +24,7 @@ typedef struct sdm_env {
   uint8_t boot_id[SDM_BOOT_ID];
   uint64_t incarnation;                    /* control pages of other incarnations are taken over and made anew */
   sdm_shared_mutex *checkpoint_lock;       /* guards the checkpoint files of the root; NULL when not writable */
+  atomic_bool stopping;                    /* the store is about to close: long work ends early */
   _Atomic int64_t linger_ms, batch_size;   /* read at each append, changed by a later opening in the same process */
 } sdm_env;
 
@@ -79,6 +80,11 @@ int sdm_log_list(sdm_log *l, sdm_segment ***out, size_t *count);       /* all of
 /* A reference on the segment that holds `offset` (greatest base <= offset), NULL when all lie above; *next_base: of the one after it,
 ** INT64_MAX when it is the last. */
 int sdm_log_find(sdm_log *l, int64_t offset, sdm_segment **out, int64_t *next_base);
+
+/* After SDM_NOT_FOUND for a segment's file, time number `attempt`: somebody is just changing the set, or died doing so. Waits until that is over;
+** then the list, asked for anew, is right. Not under control->lock. */
+enum { SDM_AWAIT_MAX = 50 };
+void sdm_log_await_change(sdm_log *l, int attempt);
 
 /* Takes the segments with from <= base < to out of the list and puts `fresh` in (its reference is taken over; NULL: none), holding
 ** control->lock; raises the generation, so that other processes look again. Fails only before it has changed anything. */

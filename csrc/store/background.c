@@ -1,6 +1,8 @@
 /* The background thread: sealing, flushing, retention, cleaning, delayed deletion at their intervals, in one process of a store at a time. Who holds
 ** the lock BACKGROUND is the one; the others look every tick whether it is free.
 */
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cleaner/cleanable.h"
@@ -78,42 +80,47 @@ static void each_log(sdm_background *b, log_job *job) {
   sdm_logs_unref(logs, count);
 }
 
-/* The dirtiest log that is due; one that failed is not tried again in this round. */
-static sdm_log *pick_dirtiest(sdm_log **logs, const bool *tried, size_t count, int64_t now, size_t *which) {
-  double best = -1;
-  sdm_log *found = NULL;
+typedef struct candidate {
+  sdm_log *log;
+  double ratio;                            /* 0 when it is not due: such a log may have tombstones whose time is up */
+} candidate;
+
+static int dirtiest_first(const void *a, const void *b) {
+  double x = ((const candidate *)a)->ratio, y = ((const candidate *)b)->ratio;
+  return (x < y) - (x > y);
+}
+
+static size_t list_candidates(sdm_log **logs, size_t count, int64_t now, candidate *out) {
+  size_t n = 0;
   for (size_t i = 0; i < count; i++) {
     sdm_log_config cfg;
     sdm_cleanable c;
-    if (tried[i] || sdm_log_check(logs[i]) < 0) continue;
     sdm_log_get_config(logs[i], &cfg);
-    if (!(cfg.cleanup_policy & SDM_POLICY_COMPACT) || sdm_cleanable_range(logs[i], &cfg, now, &c) < 0) continue;
-    double ratio = sdm_cleaning_due(&c, &cfg) ? sdm_dirty_ratio(&c) : 0;
-    if (ratio <= best) continue;
-    best = ratio;
-    found = logs[i];
-    *which = i;
+    if (sdm_log_check(logs[i]) < 0 || !(cfg.cleanup_policy & SDM_POLICY_COMPACT) || sdm_cleanable_range(logs[i], &cfg, now, &c) < 0) continue;
+    out[n++] = (candidate){logs[i], sdm_cleaning_due(&c, &cfg) ? sdm_dirty_ratio(&c) : 0};
   }
-  return found;
+  if (n > 1) qsort(out, n, sizeof *out, dirtiest_first);
+  return n;
 }
 
+/* One pass over each compacted log, the dirtiest first. One that fails does not keep the others from it. */
 static void clean_round(sdm_background *b) {
   sdm_store *s = b->store;
-  sdm_log **logs, *l;
-  size_t count, i = 0;
+  sdm_log **logs;
+  size_t count;
   if (sdm_store_log_refs(s, &logs, &count) < 0) return;
-  bool *tried = sdm_calloc(count, sizeof *tried);
-  int64_t now = store_now(s);
-  while (tried && !stopping(b) && (l = pick_dirtiest(logs, tried, count, now, &i))) {
+  candidate *candidates = sdm_malloc(count * sizeof *candidates);
+  size_t n = candidates ? list_candidates(logs, count, store_now(s), candidates) : 0;
+  for (size_t i = 0; i < n && !stopping(b); i++) {
     sdm_log_config cfg;
     sdm_compact_report report = {0};
     sdm_clean_options o = sdm_store_clean_options(s, false);
-    sdm_log_get_config(l, &cfg);
-    sdm_clean(l, &cfg, &o, now, &report);
-    retain_job(s, l, &cfg, now);
-    tried[i] = true;
+    o.once = true;
+    sdm_log_get_config(candidates[i].log, &cfg);
+    sdm_clean(candidates[i].log, &cfg, &o, store_now(s), &report);
+    retain_job(s, candidates[i].log, &cfg, store_now(s));
   }
-  sdm_free(tried);
+  sdm_free(candidates);
   sdm_logs_unref(logs, count);
 }
 
@@ -195,6 +202,7 @@ int sdm_background_start(sdm_store *s) {
 void sdm_background_stop(sdm_store *s) {
   sdm_background *b = s->background;
   if (!b) return;
+  atomic_store(&s->env.stopping, true);    /* a cleaning gives up between two batches */
   sdm_mutex_lock(&b->lock);
   b->stop = true;
   sdm_cond_broadcast(&b->wake);
