@@ -1,0 +1,134 @@
+-- Partition directories that Kafka itself wrote, read as Kafka reads them.
+local sediment = require "sediment"
+local support = require "support"
+local disk = require "disk"
+
+local DATA = debug.getinfo(1, "S").source:gsub("^@", ""):gsub("[^/]*$", "") .. "data/kafka/"
+
+local function unpacked(name)
+  local folder = support.path():gsub("store$", "")
+  assert.equal(0, disk.run("tar -xzSf '" .. DATA .. name .. ".tar.gz' -C '" .. folder .. "'"))
+  return folder .. disk.list(folder, "-0")[1], folder
+end
+
+local function text(s)
+  if s == nil then return "-" end
+  return "=" .. (s:gsub("[^%w]", function(c)
+    if c <= " " or c > "~" or c == "%" or c == "," or c == ":" then return string.format("%%%02X", c:byte()) end
+  end))
+end
+
+local function line_of(offset, key, value, timestamp, headers)
+  local line = { string.format("%d\t%d\tdata\t%s\t%s", offset, timestamp, text(key), text(value)) }
+  for _, h in ipairs(headers or {}) do line[#line + 1] = h[1] .. ":" .. text(h[2]) end
+  return table.concat(line, "\t")
+end
+
+-- The data lines of a listing, and what it says of segments and the log.
+local function listing(name)
+  local lines, facts = {}, { segments = {} }
+  for line in io.lines(DATA .. name) do
+    if line:find "^%d+\t%-?%d+\tdata\t" then lines[#lines + 1] = line end
+    local base, bytes = line:match "^# segment base=(%d+) bytes=(%d+)"
+    if base then table.insert(facts.segments, { tonumber(base), tonumber(bytes) }) end
+    facts.start, facts.finish = line:match "^# log start=(%d+) end=(%d+)"
+  end
+  return lines, facts
+end
+
+-- Compares what comes with what Kafka read; returns the number of records, and the code of the failure that ended them.
+local function compare(partition, name, isolation)
+  local lines, n = listing(name), 0
+  local ok, err = pcall(function()
+    for offset, key, value, timestamp, headers in partition:records { isolation = isolation } do
+      n = n + 1
+      assert(line_of(offset, key, value, timestamp, headers) == lines[n], "record " .. n)
+    end
+  end)
+  if ok then assert.equal(#lines, n) end
+  if not ok and type(err) ~= "table" then error(err, 0) end
+  return n, not ok and err.code or nil
+end
+
+local function snapshot(dir)
+  local list = {}
+  for _, name in ipairs(disk.list(dir)) do
+    local bytes = disk.read(dir .. "/" .. name)
+    list[#list + 1] = name .. " " .. #bytes .. " " .. (#bytes < 100000 and bytes or "")
+  end
+  return table.concat(list, "\n")
+end
+
+describe("a partition directory written by Kafka", function()
+  after_each(support.cleanup)
+
+  for _, name in ipairs { "transactions", "compacted", "broker-consumer-offsets", "broker-appendtime", "codecs" } do
+    for _, isolation in ipairs { "committed", "uncommitted" } do
+      it("is read as Kafka reads it: " .. name .. ", " .. isolation, function()
+        local dir = unpacked(name)
+        local before = snapshot(dir)
+        local partition = assert(sediment.open_partition(dir))
+        local n, code = compare(partition, name .. (isolation == "committed" and ".committed.tsv" or ".tsv"), isolation)
+        if code then                                          -- a codec that is not built in
+          assert.equal("unsupported", code)
+          assert.is_true(name ~= "transactions" and name ~= "broker-consumer-offsets")
+        else assert(n > 0) end
+        partition:close()
+        assert.equal(before, snapshot(dir))                   -- nothing was written
+      end)
+    end
+
+    it("has its bounds and segments: " .. name, function()
+      local partition = assert(sediment.open_partition((unpacked(name))))
+      local _, facts = listing(name .. ".tsv")
+      assert.equal(facts.start, string.format("%d", partition:earliest()))
+      assert.equal(facts.finish, string.format("%d", partition:latest()))
+      local segments = partition:segments()
+      assert.equal(#facts.segments, #segments)
+      for i, s in ipairs(facts.segments) do assert.same(s, { segments[i].base_offset, segments[i].size }) end
+      partition:close()
+    end)
+  end
+
+  it("is found by time", function()
+    local partition = assert(sediment.open_partition((unpacked "broker-consumer-offsets")))
+    local list = support.collect(partition:records())
+    for _, r in ipairs(list) do
+      for _, ms in ipairs { r.timestamp - 1, r.timestamp, r.timestamp + 1 } do
+        local expected
+        for i = #list, 1, -1 do
+          if list[i].timestamp >= ms then expected = list[i].offset end
+        end
+        assert.equal(expected, (partition:offset_for_time(ms)))
+      end
+    end
+    partition:close()
+  end)
+
+  it("has the log start that the checkpoint beside it names", function()
+    local dir, folder = unpacked "broker-consumer-offsets"
+    local name = dir:match "([^/]+)%-0$"
+    disk.write(folder .. "log-start-offset-checkpoint", "0\n2\nother 0 9\n" .. name .. " 0 3\n")
+    local partition = assert(sediment.open_partition(dir))
+    assert.equal(3, partition:earliest())
+    assert.equal(3, (partition:records()()))
+    assert.equal("offset_out_of_range", support.raised(function() partition:records { from = 2 } end).code)
+    partition:close()
+  end)
+
+  it("is read although its tail is torn", function()
+    local dir = unpacked "broker-consumer-offsets"
+    local file = dir .. "/" .. disk.log(0)
+    local bytes = disk.read(file)
+    disk.write(file, bytes:sub(1, #bytes - 3))
+    local partition = assert(sediment.open_partition(dir))
+    local lines, n = listing "broker-consumer-offsets.committed.tsv", 0
+    for offset, key, value, timestamp, headers in partition:records() do
+      n = n + 1
+      assert.equal(lines[n], line_of(offset, key, value, timestamp, headers))
+    end
+    assert(n > 0 and n < #lines)
+    partition:close()
+    assert.equal(#bytes - 3, #disk.read(file))
+  end)
+end)
