@@ -66,6 +66,7 @@ void sdm_control_publish(sdm_control *c, const sdm_end *next) {
   uint64_t commit = atomic_load_explicit(&c->commit, memory_order_relaxed);
   memcpy(&c->slots[(commit + 1) & 1], next, sizeof *next);
   atomic_store_explicit(&c->commit, commit + 1, memory_order_release);
+  atomic_thread_fence(memory_order_release);   /* who reads the old slot or the stage while they are written anew must see that it moved */
   atomic_thread_fence(memory_order_seq_cst);
   atomic_store_explicit(&c->log_end, sdm_end_offset(next), memory_order_release);
 }
