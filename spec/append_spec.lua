@@ -20,7 +20,8 @@ describe("append", function()
     topic:append("", "")
     topic:append("gone", nil)
     local list = support.collect(topic:records())
-    assert.same({ offset = 0, key = "k", value = "v", timestamp = support.now - 7, headers = { { "h", "1" }, { "h" }, { "", "" } } }, list[1])
+    local headers = { { "h", "1" }, { "h" }, { "", "" } }
+    assert.same({ offset = 0, key = "k", value = "v", timestamp = support.now - 7, headers = headers }, list[1])
     assert.same({ offset = 1, value = "v", timestamp = support.now }, list[2])
     assert.same({ offset = 2, key = "", value = "", timestamp = support.now }, list[3])
     assert.same({ offset = 3, key = "gone", timestamp = support.now }, list[4])
@@ -108,9 +109,10 @@ describe("append", function()
     topic:flush()
     local batches = disk.batches(disk.read(topic:segments()[1].path))
     assert.equal(1, #batches)
-    assert.same({ 0, 99, 100, support.now - 1 }, { batches[1].base_offset, batches[1].last_offset, batches[1].count, batches[1].max_timestamp })
-    assert.equal(topic:segments()[1].size, batches[1].size)
-    for i, r in ipairs(batches[1].records) do assert.same({ i - 1, "k" .. i, support.now - i }, { r.offset, r.key, r.timestamp }) end
+    local b = batches[1]
+    assert.same({ 0, 99, 100, support.now - 1 }, { b.base_offset, b.last_offset, b.count, b.max_timestamp })
+    assert.equal(topic:segments()[1].size, b.size)
+    for i, r in ipairs(b.records) do assert.same({ i - 1, "k" .. i, support.now - i }, { r.offset, r.key, r.timestamp }) end
   end)
 
   it("keeps a batch within batch.size", function()

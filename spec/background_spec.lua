@@ -89,9 +89,10 @@ describe("a store with a background thread", function()
 
   it("opens, works and closes, again and again", function()
     local path, n = support.path(), 0
+    local options = { ["log.retention.check.interval.ms"] = 1, ["log.cleaner.backoff.ms"] = 0, ["log.initial.task.delay.ms"] = 0,
+                      ["linger.ms"] = 0 }
     for _ = 1, 10 do
-      local store = support.open(path, { background = true, options = { ["log.retention.check.interval.ms"] = 1, ["log.cleaner.backoff.ms"] = 0,
-                                                                      ["log.initial.task.delay.ms"] = 0, ["linger.ms"] = 0 } })
+      local store = support.open(path, { background = true, options = options })
       local topic = store:topic("t", { cleanup_policy = "compact", segment_bytes = 1000 })
       for _ = 1, 200 do
         assert.equal(n, (topic:append("k" .. n % 5, tostring(n))))

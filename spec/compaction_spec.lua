@@ -32,7 +32,8 @@ describe("compaction", function()
     topic:roll()
     local before = topic:segments()[1].size
     local r = topic:compact { force = true }
-    assert.same({ 1, 4, 3, 0, 0, 0 }, { r.partitions, r.records_read, r.records_written, r.tombstones_removed, r.corrupt, r.keyless_dropped })
+    assert.same({ 1, 4, 3, 0 }, { r.partitions, r.records_read, r.records_written, r.tombstones_removed })
+    assert.same({ 0, 0 }, { r.corrupt, r.keyless_dropped })
     assert.equal(topic:segments()[1].size, r.bytes_written)
     assert(r.bytes_read >= before)
     assert(r.seconds >= 0)

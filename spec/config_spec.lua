@@ -11,7 +11,8 @@ local DAY = 86400000
 local NUMBERS = {
   { "segment.bytes", 1073741824, 14, MAX_INT }, { "segment.ms", 7 * DAY, 1, FOREVER }, { "segment.jitter.ms", 0, 0, FOREVER },
   { "segment.index.bytes", 10485760, 4, MAX_INT }, { "index.interval.bytes", 4096, 0, MAX_INT }, { "retention.ms", 7 * DAY, -1, FOREVER },
-  { "file.delete.delay.ms", 60000, 0, FOREVER }, { "delete.retention.ms", DAY, 0, FOREVER }, { "max.compaction.lag.ms", FOREVER, 1, FOREVER },
+  { "file.delete.delay.ms", 60000, 0, FOREVER }, { "delete.retention.ms", DAY, 0, FOREVER },
+  { "max.compaction.lag.ms", FOREVER, 1, FOREVER },
   { "min.compaction.lag.ms", 0, 0, FOREVER }, { "max.message.bytes", 1048588, 0, MAX_INT }, { "flush.messages", FOREVER, 1, FOREVER },
   { "message.timestamp.before.max.ms", FOREVER, 0, FOREVER }, { "message.timestamp.after.max.ms", 3600000, 0, FOREVER },
   { "flush.ms", FOREVER, 0, FOREVER }, { "retention.bytes", -1, nil, FOREVER }, { "compression.zstd.level", 3, -131072, 22 },
@@ -222,16 +223,17 @@ describe("the options of a store", function()
 
   it("are Kafka's broker settings", function()
     assert(opens { ["log.cleaner.dedupe.buffer.size"] = "128MiB", ["log.cleaner.threads"] = 2, ["log.cleaner.backoff.ms"] = "15s",
-                   ["log.cleaner.io.max.bytes.per.second"] = "10MB", ["log.retention.check.interval.ms"] = "5m", ["log.cleaner.enable"] = true,
-                   ["log.cleaner.io.buffer.size"] = 524288, ["log.cleaner.io.buffer.load.factor"] = 0.9, ["log.flush.scheduler.interval.ms"] = 1000,
-                   ["log.flush.offset.checkpoint.interval.ms"] = 60000, ["log.initial.task.delay.ms"] = 0, ["linger.ms"] = 5, ["batch.size"] = 16384 })
+                   ["log.cleaner.io.max.bytes.per.second"] = "10MB", ["log.retention.check.interval.ms"] = "5m",
+                   ["log.cleaner.enable"] = true, ["log.cleaner.io.buffer.size"] = 524288, ["log.cleaner.io.buffer.load.factor"] = 0.9,
+                   ["log.flush.scheduler.interval.ms"] = 1000, ["log.flush.offset.checkpoint.interval.ms"] = 60000,
+                   ["log.initial.task.delay.ms"] = 0, ["linger.ms"] = 5, ["batch.size"] = 16384 })
     assert(opens { log_cleaner_threads = 1 })
   end)
 
   it("are refused by name", function()
     local bad = { ["log.cleaner.threads"] = -1, ["log.retention.check.interval.ms"] = 0, ["log.cleaner.dedupe.buffer.size"] = 5,
-                  ["log.cleaner.backoff.ms"] = "soon", ["batch.size"] = 16385, ["linger.ms"] = -1, ["log.cleaner.io.buffer.load.factor"] = 1.5,
-                  ["log.cleaner.enable"] = "maybe", ["retention.ms"] = 5, ["log.dirs"] = "x" }
+                  ["log.cleaner.backoff.ms"] = "soon", ["batch.size"] = 16385, ["linger.ms"] = -1,
+                  ["log.cleaner.io.buffer.load.factor"] = 1.5, ["log.cleaner.enable"] = "maybe", ["retention.ms"] = 5, ["log.dirs"] = "x" }
     for name, value in pairs(bad) do
       local err = raised(function() opens { [name] = value } end)
       assert.is_truthy(err:find(name, 1, true), err)

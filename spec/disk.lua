@@ -55,11 +55,9 @@ local function signed(s, at, n)
 end
 
 local function varint(s, at)
-  local v, scale, byte = 0, 1, nil
-  repeat
-    byte = s:byte(at)
-    v, scale, at = v + byte % 128 * scale, scale * 128, at + 1
-  until byte < 128
+  local v, scale = 0, 1
+  while s:byte(at) >= 128 do v, scale, at = v + s:byte(at) % 128 * scale, scale * 128, at + 1 end
+  v, at = v + s:byte(at) * scale, at + 1
   return v % 2 == 0 and v / 2 or -(v + 1) / 2, at
 end
 
@@ -88,8 +86,8 @@ local function record(s, at, batch)
   return r, following
 end
 
---- The batches of a .log's bytes: base_offset, last_offset, size, position, attributes, horizon, base_timestamp, max_timestamp, count, records.
---- Fails unless they fill it to the last byte.
+--- The batches of a .log's bytes, each with base_offset, last_offset, size, position, attributes, horizon, base_timestamp, max_timestamp,
+--- count and records. Fails unless they fill it to the last byte.
 function disk.batches(bytes)
   local list, at = {}, 1
   while at <= #bytes do

@@ -40,9 +40,13 @@ end
 print("read " .. next_offset)
 ]]
 
-local KEEPER = COMMON .. [[
+local CLEANED = COMMON .. [[
+local config = { cleanup_policy = "compact", segment_bytes = 5000, delete_retention_ms = 0, min_cleanable_dirty_ratio = 0 }
+]]
+
+local KEEPER = CLEANED .. [[
 local store = open()
-local topic = assert(store:topic("t", { cleanup_policy = "compact", segment_bytes = 5000, delete_retention_ms = 0, min_cleanable_dirty_ratio = 0 }))
+local topic = assert(store:topic("t", config))
 while topic:latest() < count do
   assert(topic:roll())
   local report = assert(store:maintain())
@@ -51,8 +55,8 @@ end
 print "kept"
 ]]
 
-local UPDATER = COMMON .. [[
-local topic = assert(open():topic("t", { cleanup_policy = "compact", segment_bytes = 5000, delete_retention_ms = 0, min_cleanable_dirty_ratio = 0 }))
+local UPDATER = CLEANED .. [[
+local topic = assert(open():topic("t", config))
 for i = 1, count do
   if i % 10 == 0 then assert(topic:append(me .. i % 50, nil)) else assert(topic:append(me .. i % 50, tostring(i))) end
 end
@@ -79,9 +83,8 @@ describe("processes on one store", function()
   local function together(list)
     local commands, outputs = {}, {}
     for i, given in ipairs(list) do
-      local command = disk.script(folder .. i .. ".lua", given[1])
-      commands[i] = string.format("{ %s '%s' %s %d > '%s%d.out' 2>&1 || echo failed >> '%s%d.out'; } &", command, path, given[2], given[3], folder, i,
-                                  folder, i)
+      local command, out = disk.script(folder .. i .. ".lua", given[1]), "'" .. folder .. i .. ".out'"
+      commands[i] = string.format("{ %s '%s' %s %d > %s 2>&1 || echo failed >> %s; } &", command, path, given[2], given[3], out, out)
     end
     assert.equal(0, disk.run(table.concat(commands, "\n") .. "\nwait"))
     for i in ipairs(list) do

@@ -10,7 +10,9 @@ describe("a store opened again", function()
     local store = support.open(path)
     local topic = store:topic("t", { partitions = 2, segment_bytes = 500, cleanup_policy = "compact,delete" })
     local before, segments = {}, {}
-    for i = 1, 100 do topic:append("k" .. i % 40, "v" .. i, { partition = i % 2, timestamp = support.now + i, headers = { { "n", tostring(i) } } }) end
+    for i = 1, 100 do
+      topic:append("k" .. i % 40, "v" .. i, { partition = i % 2, timestamp = support.now + i, headers = { { "n", tostring(i) } } })
+    end
     topic:compact { force = true }
     topic:delete_records(3)
     store:close()
@@ -247,9 +249,8 @@ describe("a store whose process was killed", function()
   end
 
   it("from outside at any moment has every record it acknowledged", function()
-    local acknowledged = 0
     for round = 1, 8 do
-      acknowledged = killed(round % 2 == 0 and "mixed" or "single", 100000, 20 + round * 37)
+      local acknowledged = killed(round % 2 == 0 and "mixed" or "single", 100000, 20 + round * 37)
       local store = support.open(path)
       check(store, acknowledged)
       if round % 3 == 0 then assert(store:topic("t"):append("k" .. store:topic("t"):latest(), "v" .. store:topic("t"):latest())) end

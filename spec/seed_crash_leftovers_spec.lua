@@ -1,4 +1,4 @@
--- What a crash in a deletion or a swap leaves behind is put right when the log is opened: the old segments or the new ones, never both or none.
+-- What a crash in a deletion or a swap leaves behind is put right when the log is opened: the old segments or the new ones, never both.
 local support = require "support"
 local disk = require "disk"
 

@@ -1,4 +1,4 @@
--- retention.ms: nothing goes before a check; at the check whole closed segments go; nothing outlives it by more than segment.ms and a check.
+-- retention.ms: nothing goes before a check; at the check closed segments go; nothing outlives it by more than segment.ms and a check.
 local support = require "support"
 
 local RECORDS, RETENTION = 20000, 20000

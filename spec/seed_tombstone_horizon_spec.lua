@@ -1,4 +1,4 @@
--- A tombstone outlives every cleaning before delete.retention.ms is over, counted from the one that saw it first; then it and its key are gone.
+-- A tombstone outlives every cleaning before delete.retention.ms is over, counted from the one that saw it first; then its key is gone.
 local support = require "support"
 
 local RETENTION = 86400000

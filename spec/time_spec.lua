@@ -53,8 +53,9 @@ describe("offset_for_time", function()
     math.randomseed(3)
     for round = 1, 30 do
       local store = support.open()
-      local topic = store:topic("t", { segment_bytes = math.random(300, 3000), index_interval_bytes = math.random(0, 300), retention_ms = -1,
-                                       cleanup_policy = round % 3 == 0 and "compact,delete" or "delete", segment_ms = "30d" })
+      local topic = store:topic("t", { segment_bytes = math.random(300, 3000), index_interval_bytes = math.random(0, 300),
+                                       retention_ms = -1, segment_ms = "30d",
+                                       cleanup_policy = round % 3 == 0 and "compact,delete" or "delete" })
       for _ = 1, math.random(5, 60) do
         local kind = math.random(10)
         if kind <= 5 then

@@ -18,7 +18,8 @@ describe("tombstones", function()
 
   it("get their horizon from the first cleaning that keeps them, for good", function()
     local topic, t = compacted {}, support.now
-    topic:append_batch { { key = "a", value = "1", timestamp = t }, { key = "b", timestamp = t + 1 }, { key = "c", value = "1", timestamp = t - 5 } }
+    topic:append_batch { { key = "a", value = "1", timestamp = t }, { key = "b", timestamp = t + 1 },
+                         { key = "c", value = "1", timestamp = t - 5 } }
     topic:append_batch { { key = "d", value = "1" } }
     topic:roll()
     assert.is_nil(batches(topic)[1].horizon)
@@ -167,7 +168,8 @@ describe("tombstones", function()
     local heard = {}
     topic:append("a", "1")
     topic:append("b", "1")
-    local state = store:table("t", { on_change = function(key, new, old) heard[#heard + 1] = key .. ":" .. tostring(new) .. ":" .. tostring(old) end })
+    local function on_change(key, new, old) heard[#heard + 1] = key .. ":" .. tostring(new) .. ":" .. tostring(old) end
+    local state = store:table("t", { on_change = on_change })
     topic:append("a", nil)
     topic:roll()
     clean(topic, support.now)
@@ -205,8 +207,8 @@ describe("tombstones", function()
       local store, topic
       local function open()
         store = support.open(path, { options = { ["log.cleaner.dedupe.buffer.size"] = math.random(3) == 1 and 100 or 100000 } })
-        topic = store:topic("t", { cleanup_policy = "compact", delete_retention_ms = math.random(0, 300), segment_bytes = math.random(150, 1500),
-                                   min_cleanable_dirty_ratio = math.random() })
+        topic = store:topic("t", { cleanup_policy = "compact", delete_retention_ms = math.random(0, 300),
+                                   segment_bytes = math.random(150, 1500), min_cleanable_dirty_ratio = math.random() })
       end
       local function check(what)
         local seen = {}

@@ -111,8 +111,9 @@ describe("topics", function()
     topic:append("k", "v")
     assert.is_true(store:delete_topic "t")
     local calls = {
-      append = { "k", "v" }, append_batch = { { { key = "k" } } }, earliest = {}, latest = {}, offset_for_time = { 0 }, delete_records = { 0 },
-      roll = {}, flush = {}, retain = {}, compact = {}, segments = {}, config = {}, describe = {}, alter = { {} }, stats = {},
+      append = { "k", "v" }, append_batch = { { { key = "k" } } }, earliest = {}, latest = {}, offset_for_time = { 0 },
+      delete_records = { 0 }, roll = {}, flush = {}, retain = {}, compact = {}, segments = {}, config = {}, describe = {},
+      alter = { {} }, stats = {},
     }
     for method, arguments in pairs(calls) do
       local result, message, code = topic[method](topic, arguments[1], arguments[2])
