@@ -7,8 +7,9 @@ local directories, stores = {}, {}
 
 --- A path that does not exist yet, below a fresh directory.
 function support.path()
-  local name = os.tmpname()
+  local name, folder = os.tmpname(), os.getenv "TMPDIR"
   os.remove(name)
+  if folder then name = folder .. "/" .. name:match "[^/]*$" end        -- which os.tmpname does not look at
   assert(os.execute("mkdir '" .. name .. "'"))
   directories[#directories + 1] = name
   return name .. "/store"
