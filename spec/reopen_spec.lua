@@ -273,4 +273,43 @@ describe("a store whose process was killed", function()
     store:close()
     check(support.open(path), 100)
   end)
+
+  -- Record i is k<i % 7>, deleted by every fifth; every sixth append is followed by a cleaning, which the death then mostly falls into.
+  it("while it cleaned has the last value of every key and nothing deleted", function()
+    command = disk.script(path:gsub("store$", "cleaning.lua"), [[
+local sediment = require "sediment"
+io.stdout:setvbuf "no"
+local now = 1700000000000 + tonumber(arg[2])
+local store = assert(sediment.open(arg[1], { background = false, clock = function() return now end }))
+local topic = assert(store:topic("t", { cleanup_policy = "compact", segment_bytes = 400, delete_retention_ms = 1 }))
+for i = topic:latest(), 10 ^ 6 do
+  assert(topic:append("k" .. i % 7, i % 5 ~= 0 and tostring(i) or nil) == i)
+  io.write(i + 1, "\n")
+  if i % 6 == 0 then
+    assert(topic:roll())
+    assert(topic:compact { force = true, now = now }.corrupt == 0)
+  end
+end
+]])
+    for round = 1, 25 do
+      local acknowledged = killed(tostring(round), 0, 3 + round * 7 % 23)
+      local store = support.open(path)
+      local topic = store:topic "t"
+      local n, expected, values, last = topic:latest(), {}, {}, -1
+      assert(n >= acknowledged)
+      for i = 0, n - 1 do expected["k" .. i % 7] = i % 5 ~= 0 and tostring(i) or nil end
+      for offset, key, value in topic:records() do
+        assert(offset > last)
+        last, values[key] = offset, value
+      end
+      assert.same(expected, values, "round " .. round)
+      for _, s in ipairs(topic:segments()) do disk.batches(disk.read(s.path)) end
+      for _, suffix in ipairs { ".cleaned", ".swap" } do assert.same({}, disk.list(path .. "/t-0", suffix)) end
+      if round % 4 == 0 then
+        topic:roll()
+        assert.equal(0, topic:compact({ force = true }).corrupt)
+      end
+      store:close()
+    end
+  end)
 end)
