@@ -16,13 +16,24 @@ while i < count do
   if i % 7 == 3 then
     local first, last = assert(topic:append_batch { { key = me, value = tostring(i) }, { key = me, value = tostring(i + 1) } })
     assert(last == first + 1)
-    print(first .. "\n" .. last)
+    print(first .. " " .. me .. " " .. i .. "\n" .. last .. " " .. me .. " " .. i + 1)
     i = i + 2
   else
-    print((assert(topic:append(me, tostring(i)))))
+    print(assert(topic:append(me, tostring(i))) .. " " .. me .. " " .. i)
     i = i + 1
   end
   if i % 211 == 0 then assert(topic:roll()) end
+end
+]]
+
+-- Begins to die after `count` records and goes on appending until it is dead.
+local DYING = COMMON .. [[
+io.stdout:setvbuf "no"
+local topic = assert(open():topic("t", { segment_bytes = 20000 }))
+for i = 0, 10 ^ 6 do
+  if i == count then os.execute "kill -9 $PPID &" end
+  io.write(assert(topic:append(me, tostring(i))) .. " " .. me .. " " .. i .. "\n")
+  if i % 50 == 49 then assert(topic:roll()) end
 end
 ]]
 
@@ -99,7 +110,7 @@ describe("processes on one store", function()
     local owner, total = {}, 0
     for i, name in ipairs(names) do
       local n = 0
-      for offset in outputs[i]:gmatch "%d+" do
+      for offset in outputs[i]:gmatch "(%d+) %w+ %d+\n" do
         offset = tonumber(offset)
         assert(owner[offset] == nil, "offset " .. offset .. " was given twice")
         owner[offset], n = name, n + 1
@@ -163,6 +174,35 @@ describe("processes on one store", function()
         assert.equal(expected, values[name .. k], name .. k)
       end
     end
+  end)
+
+  it("append while others die at any instant", function()
+    local topic, lines = support.open(path):topic("t", { segment_bytes = 20000 }), {}
+    for i = 1, 4 do
+      local command = disk.script(folder .. i .. ".lua", i < 4 and DYING or WRITER)
+      local rounds = i < 4 and "1 2 3 4 5" or "1"
+      lines[i] = string.format("for r in %s; do %s '%s' %s$r %d >> '%s%d.out'; done &", rounds, command, path, ("abcw"):sub(i, i),
+                               i < 4 and 100 + i or 3000, folder, i)
+    end
+    disk.run("{ " .. table.concat(lines, "\n") .. "\nwait; } 2> '" .. folder .. "errors'")
+    assert.is_nil(disk.read(folder .. "errors"):find "lua:")
+    local told, total = {}, 0
+    for i = 1, 4 do
+      for offset, name, value in disk.read(folder .. i .. ".out"):gmatch "(%d+) (%w+) (%d+)\n" do
+        assert(not told[tonumber(offset)], "offset " .. offset .. " was given twice")
+        told[tonumber(offset)], total = name .. value, total + 1
+      end
+    end
+    assert(total >= 3000 + 5 * (101 + 102 + 103))
+    local expected, last = 0, {}
+    for offset, key, value in topic:records() do
+      assert(offset == expected, "a gap at " .. expected)
+      assert(tonumber(value) == (last[key] or -1) + 1, "out of order")
+      assert(told[offset] == nil or told[offset] == key .. value, "offset " .. offset .. " is not who appended it")
+      told[offset], last[key], expected = nil, tonumber(value), offset + 1
+    end
+    assert.is_nil(next(told))
+    assert.equal(expected, topic:latest())
   end)
 
   it("create the same topics", function()
