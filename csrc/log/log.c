@@ -215,7 +215,9 @@ static int read_list(sdm_log *l, int64_t active_base, list *out) {
     sdm_file_kind kind;
     const char *suffix;
     sdm_segment *s;
-    if (sdm_segment_name_decode(names.items[i], &base, &kind, &suffix) < 0 || kind != SDM_FILE_LOG || *suffix) continue;
+    if (sdm_segment_name_decode(names.items[i], &base, &kind, &suffix) < 0 || kind != SDM_FILE_LOG) continue;
+    if (l->control && !l->writable && strcmp(suffix, ".swap") == 0) rc = sdm_fail(SDM_NOT_FOUND, "%s: segments are being replaced", l->dir);
+    if (*suffix) continue;
     if (base > active_base) continue;      /* an unfinished roll's */
     if ((rc = look_at(l, base, active_base, &s)) == 0 && (rc = list_add(out, s)) < 0) sdm_segment_unref(s);
   }
@@ -258,7 +260,7 @@ int sdm_log_sync_locked(sdm_log *l) {
 
 /* Without the right to lock: looks again when the set changed while it was looking. */
 static int sync_readonly(sdm_log *l) {
-  enum { TRIES = 100 };
+  enum { TRIES = SDM_AWAIT_MAX };
   sdm_end end;
   int rc = 0;
   for (int i = 0; i < TRIES; i++) {
@@ -267,6 +269,10 @@ static int sync_readonly(sdm_log *l) {
     sdm_control_read(l->control, &end);
     rc = reload(l, end.active_base);
     if (atomic_load_explicit(&l->control->generation, memory_order_acquire) != generation) continue;
+    if (rc == SDM_NOT_FOUND && i + 1 < TRIES) {          /* a swap or a deletion is on its way */
+      sdm_log_await_change(l, i);
+      continue;
+    }
     if (rc == 0) l->generation = generation;
     return rc;
   }
@@ -314,6 +320,13 @@ int sdm_log_find(sdm_log *l, int64_t offset, sdm_segment **out, int64_t *next_ba
   *next_base = (size_t)(i + 1) < l->count ? l->segments[i + 1]->base_offset : INT64_MAX;
   sdm_mutex_unlock(&l->lock);
   return 0;
+}
+
+/* Who may not lock has nothing to wait on; a swap takes two syncs of the folder. */
+void sdm_log_await_change(sdm_log *l, int attempt) {
+  uint32_t word = 0;
+  if (!l->control || !l->writable) sdm_futex_wait(&word, 0, attempt + 1);
+  else if (sdm_log_lock(l) == 0) sdm_log_unlock(l);
 }
 
 static void raise_generation(sdm_log *l) {

@@ -58,12 +58,11 @@ static int look_into(sdm_log *l, sdm_segment *s, int64_t to, int64_t ms, int64_t
   return from < to ? first_since(l, from, to, ms, offset) : 0;
 }
 
-int sdm_log_offset_for_time(sdm_log *l, int64_t ms, int64_t *offset) {
+static int look_into_all(sdm_log *l, int64_t ms, int64_t *offset) {
   sdm_segment **segments;
   sdm_end e;
   size_t count;
-  int rc = sdm_log_check(l);
-  if (rc == 0) rc = sdm_log_read_end(l, &e, NULL);
+  int rc = sdm_log_read_end(l, &e, NULL);
   if (rc == 0) rc = sdm_log_segment_refs(l, INT64_MAX, &segments, &count);
   if (rc < 0) return rc;
   for (size_t i = 0; rc == 0 && i < count; i++) {
@@ -71,5 +70,17 @@ int sdm_log_offset_for_time(sdm_log *l, int64_t ms, int64_t *offset) {
     rc = look_into(l, segments[i], to, ms, offset);
   }
   sdm_segments_unref(segments, count);
+  return rc;
+}
+
+/* Retention and cleaning may take a segment away between its being listed and looked into. */
+int sdm_log_offset_for_time(sdm_log *l, int64_t ms, int64_t *offset) {
+  int rc = sdm_log_check(l);
+  for (int i = 0; rc == 0 && i < SDM_AWAIT_MAX; i++) {
+    rc = look_into_all(l, ms, offset);
+    if (rc != SDM_NOT_FOUND && rc != SDM_OFFSET_OUT_OF_RANGE) return rc;
+    sdm_log_await_change(l, i);
+    if (i + 1 < SDM_AWAIT_MAX) rc = 0;
+  }
   return rc;
 }

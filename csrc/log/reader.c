@@ -114,9 +114,8 @@ static int find_retired(sdm_reader *r, sdm_segment **s, int64_t *next_base) {
 
 /* Segments go and are replaced at any time between being found and being opened; then they are looked for again. */
 static int find_segment(sdm_reader *r) {
-  enum { TRIES = 16 };
   int rc = 0;
-  for (int i = 0; i < TRIES; i++) {
+  for (int i = 0; i < SDM_AWAIT_MAX; i++) {
     sdm_segment *s;
     int64_t next_base;
     if ((rc = sdm_log_find(r->log, r->next, &s, &next_base)) < 0) return rc;
@@ -124,6 +123,7 @@ static int find_segment(sdm_reader *r) {
     rc = enter(r, s, next_base);
     sdm_segment_unref(s);
     if (rc != SDM_NOT_FOUND) return rc;
+    sdm_log_await_change(r->log, i);
   }
   return rc;
 }

@@ -2,6 +2,7 @@
 #include "log_fixture.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ static bool faulty(const sdm_file *f) {
 
 static int fault_write(sdm_file *f, const void *bytes, size_t size, int64_t position) {
   if (!fixture_faults.write_code || !faulty(f)) return sdm_fs_posix()->write(f, bytes, size, position);
-  size_t some = (int64_t)size < fixture_faults.write_limit ? size : (size_t)fixture_faults.write_limit;
+  size_t some = (int64_t)size <= fixture_faults.write_limit ? size - (size > 0) : (size_t)fixture_faults.write_limit;
   if (some) sdm_fs_posix()->write(f, bytes, some, position);
   return sdm_fail(fixture_faults.write_code, "write %s: injected", f->path);
 }
@@ -36,6 +37,7 @@ static int fault_sync(sdm_file *f) {
 static int fault_sync_dir(sdm_fs *fs, const char *path) {
   (void)fs;
   (void)path;
+  for (int i = 0; i < fixture_faults.yields; i++) sched_yield();
   return 0;
 }
 

@@ -33,8 +33,9 @@ typedef struct fixture {
 /* Faults of the disk, for all fixtures of the program; zeroed by fixture_begin. */
 extern struct fixture_faults {
   int write_code, sync_code;              /* what writes and syncs answer; 0: the truth */
-  int64_t write_limit;                    /* with write_code: bytes that a write still gets onto the disk */
+  int64_t write_limit;                    /* with write_code: bytes that a write still gets onto the disk, never all */
   const char *only;                       /* only files whose path contains this; NULL: all */
+  int yields;                             /* so often a directory's sync lets others run, as a slow disk would */
   int skip;                               /* so many of the calls that would fail succeed first */
 } fixture_faults;
 

@@ -8,7 +8,7 @@
 #include "log/recover.h"
 #include "test.h"
 
-enum { HISTORIES = 600, STEPS = 40 };
+enum { HISTORIES = 300, STEPS = 40 };
 
 typedef struct history {
   fixture f;

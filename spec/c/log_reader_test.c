@@ -345,7 +345,10 @@ TEST(a_bare_log_knows_its_start) {
   fixture_check_from(&f, bare, 4);
   sdm_log_release(bare);
   CHECK_INT(sdm_log_open_bare(f.root, &bare), SDM_NOT_FOUND);
-  CHECK_INT(sdm_log_open_bare("/nonexistent/t-0", &bare), SDM_NOT_FOUND);
+  fixture_remove(&f, "../" SDM_LOG_START_CHECKPOINT);
+  CHECK_INT(sdm_log_open_bare(f.root, &bare), SDM_NOT_FOUND);
+  snprintf(f.dir, sizeof f.dir, "%s/missing", f.root);
+  CHECK_INT(sdm_log_open_bare(f.dir, &bare), SDM_NOT_FOUND);
   fixture_end(&f);
 }
 

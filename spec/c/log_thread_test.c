@@ -168,6 +168,66 @@ static void *read_what_is_there(void *argument) {
   return NULL;
 }
 
+/* Cleaning puts merged segments in the place of small ones; between its renames nothing has its usual name. */
+static void *merge(void *argument) {
+  party *p = argument;
+  for (int swaps = 0; atomic_load(p->done) < WRITERS && swaps < 40;) {
+    int64_t from = fixture_base(p->f, 0), to = fixture_base(p->f, 2);
+    if (to == from) continue;
+    fixture_swap(p->f, from, to);
+    swaps++;
+  }
+  return NULL;
+}
+
+static void *look_up(void *argument) {
+  party *p = argument;
+  while (atomic_load(p->done) < WRITERS) {
+    sdm_reader *r;
+    sdm_record record;
+    int64_t next, offset;
+    MUST(sdm_log_offset_for_time(p->log, p->f->now, &offset) >= 0);
+    MUST(sdm_reader_open(p->log, 0, SDM_TO_END, 0, &r) == 0);
+    int rc;
+    for (next = 0; (rc = sdm_reader_next(r, &record)) == 1; next++) MUST(record.offset == next);
+    MUST(rc == 0);
+    sdm_reader_close(r);
+  }
+  return NULL;
+}
+
+TEST(swaps_under_readers) {
+  enum { N = WRITERS + 4 };
+  fixture f;
+  atomic_int done = 0;
+  pthread_t threads[N];
+  party parties[N];
+  sdm_log *other = NULL, *reading = NULL;
+  fixture_begin(&f);
+  f.cfg.segment_bytes = 800;
+  fixture_open(&f);
+  fixture_faults.yields = 4;
+  sdm_env env = f.env;
+  env.writable = false;
+  CHECK_INT(sdm_log_open(&f.env, FIXTURE_TOPIC, 0, &f.cfg, f.now, &other), 0);
+  CHECK_INT(sdm_log_open(&env, FIXTURE_TOPIC, 0, &f.cfg, f.now, &reading), 0);
+  for (int i = 0; i < N; i++) {
+    sdm_log *log = i < WRITERS + 2 ? f.log : i == WRITERS + 2 ? other : reading;
+    parties[i] = (party){.f = &f, .number = i, .log = log, .done = &done};
+    pthread_create(&threads[i], NULL, i < WRITERS ? write_records : i == WRITERS ? merge : look_up, &parties[i]);
+  }
+  for (int i = 0; i < N; i++) {
+    pthread_join(threads[i], NULL);
+    if (!CHECK_INT(parties[i].failed, 0)) {
+      printf("  party %d: %s\n", i, parties[i].why);
+      atomic_store(&done, WRITERS);
+    }
+  }
+  sdm_log_unref(other);
+  sdm_log_unref(reading);
+  fixture_end(&f);
+}
+
 TEST(deletion_under_readers) {
   fixture f;
   atomic_int done = 0;
