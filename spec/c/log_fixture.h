@@ -69,7 +69,8 @@ int64_t fixture_base(fixture *f, size_t i);                      /* base offset 
 
 /* Files by name, relative to the partition's folder. */
 uint8_t *fixture_read(const fixture *f, const char *name, size_t *size);   /* to be freed with free; NULL: missing */
-void fixture_write(const fixture *f, const char *name, const void *bytes, size_t size, int64_t position);   /* position -1: the whole file */
+/* At position; -1: in place of the whole file. */
+void fixture_write(const fixture *f, const char *name, const void *bytes, size_t size, int64_t position);
 int64_t fixture_size(const fixture *f, const char *name);                  /* -1: missing */
 void fixture_remove(const fixture *f, const char *name);
 void fixture_rename(const fixture *f, const char *from, const char *to);

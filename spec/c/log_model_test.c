@@ -1,5 +1,5 @@
-/* Random histories of a log against a plain array: appends, rolls, closings, deaths, losses of power, retention, swaps, full disks, spoilt tails
-** and indexes. The seeds are fixed; a failing history is told by its number. */
+/* Random histories of a log against a plain array: appends, rolls, closings, deaths, losses of power, retention, swaps, full disks,
+** spoilt tails and indexes. The seeds are fixed; a failing history is told by its number. */
 #include "log_fixture.h"
 
 #include <stdlib.h>
@@ -39,7 +39,9 @@ static void append(history *h) {
   fixture *f = &h->f;
   for (uint64_t n = 1 + below(h, 8); n > 0; n--) {
     int32_t key = (int32_t)below(h, 8) - 1, value = (int32_t)below(h, 90) - 1;
-    int rc = below(h, 4) ? fixture_put(f, h->seed, key, value, some_time(h)) : fixture_put_batch(f, h->seed, 1 + below(h, 5), value, some_time(h));
+    bool alone = below(h, 4) > 0;
+    int64_t when = some_time(h);
+    int rc = alone ? fixture_put(f, h->seed, key, value, when) : fixture_put_batch(f, h->seed, 1 + below(h, 5), value, when);
     h->seed += 10;
     OK(rc == 0 || CHECK_INT(rc, SDM_TOO_LARGE));
   }
@@ -149,7 +151,10 @@ static void delete_some(history *h) {
   int64_t start = sdm_log_start(f->log), end, got;
   OK(CHECK_INT(sdm_log_latest(f->log, &end), 0));
   if (below(h, 2)) fixture_retire(f, fixture_base(f, below(h, segments(h))));
-  else if (end > start) OK(CHECK_INT(sdm_log_delete_records(f->log, start + (int64_t)below(h, (uint64_t)(end - start) / 2 + 1), f->now, &got), 0));
+  else if (end > start) {
+    int64_t before = start + (int64_t)below(h, (uint64_t)(end - start) / 2 + 1);
+    OK(CHECK_INT(sdm_log_delete_records(f->log, before, f->now, &got), 0));
+  }
 }
 
 static void swap_some(history *h) {

@@ -383,7 +383,10 @@ TEST(another_process_appends) {
   if (pid == 0) {
     f.log = NULL;
     bool ok = sdm_log_open(&f.env, FIXTURE_TOPIC, 0, &f.cfg, f.now, &f.log) == 0;
-    for (uint32_t i = 0; ok && i < N; i++) ok = (i % 50 == 49 ? fixture_put_batch(&f, i, 1, 20, f.now) : fixture_put(&f, i, 5, 20, f.now)) == 0;
+    for (uint32_t i = 0; ok && i < N; i++) {
+      int rc = i % 50 == 49 ? fixture_put_batch(&f, i, 1, 20, f.now) : fixture_put(&f, i, 5, 20, f.now);
+      ok = rc == 0;
+    }
     _exit(ok ? 0 : 1);
   }
   int64_t next = 0, end;

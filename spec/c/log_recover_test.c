@@ -1,4 +1,6 @@
-/* Opening after crashes: what is kept, what is cut, what is made anew, and that offsets are not given twice. Reference sections 9 and 10. */
+/* Opening after crashes: what is kept, what is cut, what is made anew, and that offsets are not given twice.
+** Reference sections 9 and 10.
+*/
 #include "log_fixture.h"
 
 #include <stdlib.h>
@@ -566,7 +568,8 @@ static void write_note(fixture *f, int64_t from, int64_t to) {
 
 static void check_swapped(fixture *f, bool swapped) {
   char *names = fixture_names(f, ".log");
-  const char *first = swapped ? LOG0 " 00000000000000000018.log" : LOG0 " 00000000000000000006.log 00000000000000000012.log 00000000000000000018.log";
+  const char *all = LOG0 " 00000000000000000006.log 00000000000000000012.log 00000000000000000018.log";
+  const char *first = swapped ? LOG0 " 00000000000000000018.log" : all;
   CHECK(strncmp(names, first, strlen(first)) == 0);
   CHECK_INT(strlen(names), strlen(first) + 25);
   sdm_free(names);

@@ -19,7 +19,13 @@ typedef struct party {
   atomic_int *done;
 } party;
 
-#define MUST(condition) do { if (!(condition)) { p->failed = __LINE__; snprintf(p->why, sizeof p->why, "%s", sdm_errmsg()); return NULL; } } while (0)
+#define MUST(condition)                                  \
+  do {                                                   \
+    if (condition) break;                                \
+    p->failed = __LINE__;                                \
+    snprintf(p->why, sizeof p->why, "%s", sdm_errmsg()); \
+    return NULL;                                         \
+  } while (0)
 
 /* A record tells who wrote it and which of his it is. */
 static sdm_record make(uint32_t text[2], int writer, int i, int64_t now) {
