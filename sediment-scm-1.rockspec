@@ -63,6 +63,7 @@ build = {
         "csrc/log/recover.c",
         "csrc/log/recover_files.c",
         "csrc/log/reindex.c",
+        "csrc/log/reserve.c",
         "csrc/log/retired.c",
         "csrc/log/roll.c",
         "csrc/log/scanner.c",

@@ -30,7 +30,7 @@ int sdm_fail(int code, const char *format, ...) {
 
 static int errno_code(int error) {
   switch (error) {
-    case ENOSPC: case EDQUOT: return SDM_DISK_FULL;
+    case ENOSPC: case EFBIG: case EDQUOT: return SDM_DISK_FULL;
     case ENOENT: return SDM_NOT_FOUND;
     case ENOMEM: return SDM_NO_MEMORY;
     case EROFS: case EACCES: return SDM_READONLY;

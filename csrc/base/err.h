@@ -40,7 +40,7 @@ typedef enum sdm_code {
 /* Sets the thread's message and returns `code`, so that a failure is one line: return sdm_fail(SDM_CORRUPT, "..."). */
 int sdm_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* The same for a failed system call: chooses the code from errno value `error` (ENOSPC and EDQUOT disk_full, ENOENT not_found, ENOMEM
+/* The same for a failed system call: chooses the code from errno value `error` (ENOSPC, EDQUOT and EFBIG disk_full, ENOENT not_found, ENOMEM
 ** no_memory, EROFS and EACCES readonly, else io) and appends its text. */
 int sdm_fail_errno(int error, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 

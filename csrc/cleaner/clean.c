@@ -122,12 +122,6 @@ static int build_map(pass *p, int64_t *mapped) {
 
 /* ---- (2) and (3) ---- */
 
-static int64_t file_size(sdm_segment *s, sdm_file_kind kind) {
-  sdm_file *f;
-  sdm_file_info info;
-  return sdm_segment_file(s, kind, &f) == 0 && s->fs->info(f, &info) == 0 ? info.size : 0;
-}
-
 /* How many segments from i on make one output segment. */
 static size_t group_size(const pass *p, size_t i, size_t end) {
   int64_t bytes = 0, index = 0, timeindex = 0, base = p->segments[i]->base_offset;
@@ -135,7 +129,7 @@ static size_t group_size(const pass *p, size_t i, size_t end) {
   for (; i + n < end; n++) {
     sdm_segment *s = p->segments[i + n];
     int64_t next = i + n + 1 < p->count ? p->segments[i + n + 1]->base_offset : p->bound;
-    int64_t s_index = file_size(s, SDM_FILE_INDEX), s_timeindex = file_size(s, SDM_FILE_TIMEINDEX);
+    int64_t s_index = sdm_segment_file_size(s, SDM_FILE_INDEX), s_timeindex = sdm_segment_file_size(s, SDM_FILE_TIMEINDEX);
     bool fits = bytes + s->size <= p->cfg->segment_bytes && index + s_index <= p->cfg->segment_index_bytes &&
                 timeindex + s_timeindex <= p->cfg->segment_index_bytes && (s->size == 0 || next - 1 - base <= INT32_MAX);
     if (n > 0 && !fits) break;

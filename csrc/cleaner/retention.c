@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "cleaner/maintenance.h"
 #include "cleaner/tombstone.h"
+#include "log/reserve.h"
 #include "log/retired.h"
 
 typedef struct retention {
@@ -58,6 +59,7 @@ static int look(retention *r) {
   int rc = sdm_log_lock(r->log);
   if (rc < 0) return rc;
   rc = sdm_log_seal_locked(r->log, r->cfg);
+  if (rc == SDM_DISK_FULL) rc = 0;         /* the more reason to delete: the stage waits, readable */
   if (rc == 0) rc = sdm_log_sync_locked(r->log);
   if (rc == 0) rc = sdm_log_read_end(r->log, &r->end, NULL);
   if (rc == 0) rc = sdm_log_list(r->log, &r->segments, &r->count);
@@ -127,6 +129,8 @@ int sdm_retain(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_re
   int rc = sdm_maintenance_lock(l);
   if (rc < 0) return rc;
   rc = apply_all(&r, report);
+  int64_t unlinked = 0;
+  if (rc == 0 && sdm_reserve_is_used(l->env)) rc = sdm_retired_unlink(l, now, 0, &unlinked);     /* the disk is full: room is needed now */
   sdm_maintenance_unlock(l);
   sdm_segments_unref(r.segments, r.count);
   return rc;
@@ -135,7 +139,7 @@ int sdm_retain(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_re
 int sdm_retention_unlink(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *segments) {
   int rc = sdm_maintenance_lock(l);
   if (rc < 0) return rc;
-  rc = sdm_retired_unlink(l, now, cfg->file_delete_delay_ms, segments);
+  rc = sdm_retired_unlink(l, now, sdm_reserve_is_used(l->env) ? 0 : cfg->file_delete_delay_ms, segments);
   sdm_maintenance_unlock(l);
   return rc;
 }

@@ -19,7 +19,8 @@ int sdm_control_map(sdm_fs *fs, const char *dir, bool writable, sdm_file **file,
   sdm_free(path);
   if (rc < 0) return rc;
   rc = fs->info(f, &info);
-  if (rc == 0 && info.size < SDM_CONTROL_BYTES) rc = writable ? fs->allocate(f, SDM_CONTROL_BYTES) : sdm_fail(SDM_NOT_FOUND, "%s is too short", f->path);
+  if (rc == 0 && writable) rc = fs->allocate(f, SDM_CONTROL_BYTES);      /* also when it is long enough: it may have come back with holes */
+  else if (rc == 0 && info.size < SDM_CONTROL_BYTES) rc = sdm_fail(SDM_NOT_FOUND, "%s is too short", f->path);
   if (rc == 0) rc = fs->map(f, SDM_CONTROL_BYTES, writable, &map);
   if (rc < 0) {
     fs->close(f);

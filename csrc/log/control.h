@@ -75,6 +75,7 @@ typedef struct sdm_control {
   _Atomic uint32_t news;                 /* futex: counts appends while anybody waits */
   _Atomic uint32_t waiters;
   _Atomic uint32_t deleted;              /* 1: the topic was deleted */
+  _Atomic uint32_t unfinished;           /* 1: a change of the files failed past its point of no return: the next to lock finishes it */
 
   _Atomic uint64_t commit;
   sdm_end slots[2];

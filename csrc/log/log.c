@@ -122,13 +122,15 @@ void sdm_log_get_config(sdm_log *l, sdm_log_config *out) {
 
 /* ---- may we? ---- */
 
+static int check_deleted(const sdm_log *l) {
+  if (atomic_load_explicit(&l->control->deleted, memory_order_relaxed) == 0) return 0;
+  return sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", l->topic);
+}
+
 int sdm_log_check(const sdm_log *l) {
   if (l->fork_count != sdm_fork_count()) return sdm_fail(SDM_FORKED, "this handle was opened before fork; open the store anew in the child");
   if (atomic_load_explicit(&l->closed, memory_order_relaxed)) return sdm_fail(SDM_CLOSED, "the store is closed");
-  if (l->control && atomic_load_explicit(&l->control->deleted, memory_order_relaxed)) {
-    return sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", l->topic);
-  }
-  return 0;
+  return l->control ? check_deleted(l) : 0;
 }
 
 int sdm_log_check_writable(const sdm_log *l) {
@@ -139,10 +141,14 @@ int sdm_log_check_writable(const sdm_log *l) {
   return sdm_fail(SDM_IO, "%s is read-only since a flush failed; what it holds past the durable offset may be lost. Close the store in every process and open it again", l->dir);
 }
 
-/* The last owner of control->lock died: what it had begun is finished or undone. Its change of the segment set may be half seen. */
+/* The last owner of control->lock died, or failed half-way through a change of the files: what it had begun is finished or undone. Until that
+** succeeds nobody gets the lock, and so nobody a list of segments with a hole in it.
+*/
 static int put_right(sdm_log *l) {
+  atomic_store(&l->control->unfinished, 1);            /* the next to lock is not told of the death again */
   int rc = sdm_stage_repair(l->control);
   if (rc == 0) rc = sdm_recover_set(l->fs, l->dir, sdm_control_end(l->control)->active_base);
+  if (rc == 0) atomic_store(&l->control->unfinished, 0);
   atomic_fetch_add_explicit(&l->control->generation, 1, memory_order_release);
   return rc;
 }
@@ -150,9 +156,10 @@ static int put_right(sdm_log *l) {
 int sdm_log_lock(sdm_log *l) {
   bool died;
   int rc = sdm_shared_mutex_lock(&l->control->lock, &died);
-  if (rc < 0 || !died || (rc = put_right(l)) == 0) return rc;
-  atomic_store(&l->control->failed, SDM_IO);           /* the next one to lock is not told */
-  sdm_log_unlock(l);
+  if (rc < 0) return rc;
+  rc = check_deleted(l);                               /* under the lock: from now on the folder is ours or nobody's */
+  if (rc == 0 && (died || atomic_load_explicit(&l->control->unfinished, memory_order_relaxed))) rc = put_right(l);
+  if (rc < 0) sdm_log_unlock(l);
   return rc;
 }
 
@@ -232,6 +239,8 @@ static int read_list(sdm_log *l, int64_t active_base, list *out) {
 static void install(sdm_log *l, list *fresh) {
   list old = {l->segments, l->count, l->capacity};
   sdm_segment *active = l->active;
+  for (size_t i = 0; i < old.count; i++) atomic_store_explicit(&old.items[i]->listed, false, memory_order_release);
+  for (size_t i = 0; i < fresh->count; i++) atomic_store_explicit(&fresh->items[i]->listed, true, memory_order_release);
   l->segments = fresh->items;
   l->count = fresh->count;
   l->capacity = fresh->capacity;

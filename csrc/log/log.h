@@ -24,6 +24,7 @@ typedef struct sdm_env {
   uint8_t boot_id[SDM_BOOT_ID];
   uint64_t incarnation;                    /* control pages of other incarnations are taken over and made anew */
   sdm_shared_mutex *checkpoint_lock;       /* guards the checkpoint files of the root; NULL when not writable */
+  atomic_bool reserve_used;                /* the disk was full: reserve.h */
   atomic_bool stopping;                    /* the store is about to close: long work ends early */
   _Atomic int64_t linger_ms, batch_size;   /* read at each append, changed by a later opening in the same process */
 } sdm_env;

@@ -20,6 +20,13 @@ int sdm_log_flush(sdm_log *l, int64_t now, int64_t *durable) {
   return sdm_log_flush_to_disk(l, &cfg, now, durable);
 }
 
+static int raise_start_locked(sdm_log *l, int64_t before) {
+  int64_t end = atomic_load(&l->control->log_end);
+  if (before >= 0 && before <= end) return sdm_log_set_start(l, before);
+  return sdm_fail(SDM_OFFSET_OUT_OF_RANGE, "offset %lld is outside the log, which begins at %lld (log start offset) and ends at %lld (log end offset)",
+                  (long long)before, (long long)sdm_log_start(l), (long long)end);
+}
+
 int sdm_log_delete_records(sdm_log *l, int64_t before, int64_t now, int64_t *start) {
   sdm_log_config cfg;
   (void)now;
@@ -29,12 +36,9 @@ int sdm_log_delete_records(sdm_log *l, int64_t before, int64_t now, int64_t *sta
   if ((cfg.cleanup_policy & SDM_POLICY_COMPACT) && !(cfg.cleanup_policy & SDM_POLICY_DELETE)) {
     return sdm_fail(SDM_POLICY, "topic '%s': records of a topic with cleanup.policy=compact are deleted by tombstones only; add delete to the policy", l->topic);
   }
-  int64_t end = atomic_load(&l->control->log_end);
-  if (before < 0 || before > end) {
-    return sdm_fail(SDM_OFFSET_OUT_OF_RANGE, "offset %lld is outside the log, which begins at %lld (log start offset) and ends at %lld (log end offset)",
-                    (long long)before, (long long)sdm_log_start(l), (long long)end);
-  }
-  rc = sdm_log_set_start(l, before);
+  if ((rc = sdm_log_lock(l)) < 0) return rc;           /* so that the topic is not deleted and made anew in between */
+  rc = raise_start_locked(l, before);
+  sdm_log_unlock(l);
   if (rc == 0) *start = sdm_log_start(l);
   return rc;
 }

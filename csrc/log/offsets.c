@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "log/reserve.h"
 
 enum { LIMIT = 64 << 20 };
 
@@ -45,7 +46,7 @@ int sdm_offsets_merge(sdm_env *env, const char *name, const sdm_checkpoint *entr
   rc = load(env->fs, env->root, name, &c);
   for (size_t i = 0; rc == 0 && i < entries->count; i++) rc = apply(&c, &entries->entries[i], strcmp(name, SDM_LOG_START_CHECKPOINT) == 0);
   if (rc == 0) rc = sdm_checkpoint_encode(&c, &text);
-  if (rc == 0) rc = sdm_fs_replace(env->fs, env->root, name, text.data, text.size);
+  if (rc == 0) rc = sdm_reserve_replace(env, env->root, name, text.data, text.size);
   sdm_shared_mutex_unlock(env->checkpoint_lock);
   sdm_checkpoint_free(&c);
   sdm_buf_free(&text);

@@ -56,6 +56,7 @@ int sdm_retire(sdm_log *l, sdm_segment *s, int64_t now) {
   sdm_file *f;
   int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) rc = l->fs->set_modified(f, now);
+  if (rc == SDM_NOT_FOUND) rc = 0;         /* a deletion that failed half-way goes on */
   return rc == 0 ? sdm_segment_rename(l->fs, l->dir, s->base_offset, "", ".deleted") : rc;
 }
 

@@ -19,7 +19,7 @@ int sdm_segment_name_decode(const char *name, int64_t *base_offset, sdm_file_kin
     if (name[i] < '0' || name[i] > '9' || base > (uint64_t)INT64_MAX / 10) return -1;
     base = base * 10 + (uint64_t)(name[i] - '0');
   }
-  if (name[20] != '.' || base > (uint64_t)INT64_MAX) return -1;
+  if (name[20] != '.' || base > (uint64_t)(INT64_MAX - INT32_MAX)) return -1;     /* the offsets of a segment must fit */
   for (int k = 0; k < SDM_FILE_KINDS; k++) {
     size_t n = strlen(EXTENSIONS[k]);
     const char *rest = name + 21 + n;
@@ -115,18 +115,34 @@ sdm_segment *sdm_segment_ref(sdm_segment *s) {
   return s;
 }
 
-void sdm_segment_close_files(sdm_segment *s) {
-  sdm_mutex_lock(&s->lock);
+static void close_files(sdm_segment *s) {
   for (int k = 0; k < SDM_FILE_KINDS; k++) {
     if (s->files[k]) s->fs->close(s->files[k]);
     s->files[k] = NULL;
   }
+}
+
+void sdm_segment_close_files(sdm_segment *s) {
+  sdm_mutex_lock(&s->lock);
+  close_files(s);
+  sdm_mutex_unlock(&s->lock);
+}
+
+/* When only the list of segments will be left to hold a segment (the active one is held by two), its files are closed: so a log of many segments
+** needs few descriptors. Who takes a reference from the list meanwhile gets at the files under s->lock only, and so before or after.
+*/
+static void close_if_idle(sdm_segment *s) {
+  if (!atomic_load_explicit(&s->listed, memory_order_acquire) || atomic_load_explicit(&s->refs, memory_order_relaxed) != 2) return;
+  sdm_mutex_lock(&s->lock);
+  if (atomic_load_explicit(&s->refs, memory_order_acquire) == 2) close_files(s);
   sdm_mutex_unlock(&s->lock);
 }
 
 void sdm_segment_unref(sdm_segment *s) {
-  if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
-  sdm_segment_close_files(s);
+  if (!s) return;
+  close_if_idle(s);
+  if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+  close_files(s);
   sdm_mutex_destroy(&s->lock);
   sdm_free(s->dir);
   sdm_free(s);
@@ -197,6 +213,14 @@ static int read_key(sdm_file *f, size_t entry_size, int64_t base_offset, int64_t
   if (entry_size == SDM_INDEX_ENTRY) *key = base_offset + (int32_t)sdm_get32(entry);
   else *key = (int64_t)sdm_get64(entry);
   return 0;
+}
+
+int64_t sdm_segment_file_size(sdm_segment *s, sdm_file_kind kind) {
+  sdm_file_info info;
+  char *path = sdm_segment_path(s->dir, s->base_offset, kind, "");
+  int64_t size = path && s->fs->path_info(s->fs, path, &info) == 0 ? info.size : 0;
+  sdm_free(path);
+  return size;
 }
 
 /* Finds the last entry with key <= target; 1 and the entry, 0 when there is none. */

@@ -29,6 +29,7 @@ typedef struct sdm_segment {
   int64_t modified_ms;                   /* its age when no record in it has a timestamp */
   uint64_t inode;                        /* of the .log: cleaning puts another file under the same name */
   bool writable;
+  atomic_bool listed;                    /* the log's list of segments holds one of the references */
   sdm_mutex lock;                        /* guards what follows */
   int64_t max_timestamp;                 /* SDM_UNKNOWN, -1: no record has one */
   int64_t first_timestamp;               /* max timestamp of the first batch; SDM_UNKNOWN, -1 */
@@ -57,9 +58,10 @@ int sdm_segment_create(sdm_fs *fs, const char *dir, int64_t base_offset, int64_t
 sdm_segment *sdm_segment_ref(sdm_segment *s);
 void sdm_segment_unref(sdm_segment *s);  /* NULL is fine */
 
-/* The file, opened now if need be; borrowed, valid as long as the reference on the segment. */
+/* The file, opened now if need be; borrowed, valid as long as the caller's reference on the segment. */
 int sdm_segment_file(sdm_segment *s, sdm_file_kind kind, sdm_file **out);
 void sdm_segment_close_files(sdm_segment *s);      /* while nobody reads it */
+int64_t sdm_segment_file_size(sdm_segment *s, sdm_file_kind kind);   /* as it stands under its name, without opening it; 0 when it is missing */
 
 /* Renames its files (those that exist) from one suffix to another. */
 int sdm_segment_rename(sdm_fs *fs, const char *dir, int64_t base_offset, const char *from, const char *to);

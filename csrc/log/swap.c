@@ -55,8 +55,19 @@ static int retire_range(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   return rc;
 }
 
-int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now) {
+/* From here on there is no way back. */
+static int switch_over(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   sdm_segment *fresh = NULL;
+  int rc = retire_range(l, from, to, now);
+  if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".swap", "");
+  if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);
+  if (rc == 0) rc = remove_note(l);
+  if (rc == 0) rc = sdm_segment_open(l->fs, l->dir, from, true, &fresh);
+  if (rc == 0 && (rc = sdm_log_edit_segments(l, from, to, fresh)) < 0) sdm_segment_unref(fresh);
+  return rc;
+}
+
+int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   int rc = sdm_log_sync_locked(l);
   if (rc == 0) rc = sdm_swap_note(l, from, to);
   if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".cleaned", ".swap");
@@ -67,11 +78,8 @@ int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now) {
     remove_note(l);
     return rc;
   }
-  rc = retire_range(l, from, to, now);
-  if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".swap", "");
-  if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);
-  if (rc == 0) rc = remove_note(l);
-  if (rc == 0) rc = sdm_segment_open(l->fs, l->dir, from, true, &fresh);
-  if (rc == 0 && (rc = sdm_log_edit_segments(l, from, to, fresh)) < 0) sdm_segment_unref(fresh);
+  atomic_store(&l->control->unfinished, 1);
+  rc = switch_over(l, from, to, now);
+  if (rc == 0) atomic_store(&l->control->unfinished, 0);
   return rc;
 }

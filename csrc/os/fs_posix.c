@@ -19,31 +19,38 @@ typedef struct posix_file {
 
 static int fd_of(const sdm_file *f) { return ((const posix_file *)f)->fd; }
 
+/* Only regular files: a FIFO or a device in a file's place must neither block us nor be written to. */
+static int check_regular(int fd, const char *path) {
+  struct stat st;
+  if (fstat(fd, &st) < 0) return sdm_fail_errno(errno, "stat %s", path);
+  return S_ISREG(st.st_mode) ? 0 : sdm_fail(SDM_IO, "%s is no regular file; move it away", path);
+}
+
+static int open_fd(const char *path, int flags) {
+  int mode = O_CLOEXEC | O_NONBLOCK | (flags & SDM_OPEN_WRITE ? O_RDWR : O_RDONLY) | (flags & SDM_OPEN_CREATE ? O_CREAT : 0), fd;
+  do fd = open(path, mode, 0666); while (fd < 0 && errno == EINTR);
+  if (fd < 0) return sdm_fail_errno(errno, "open %s", path);
+  int rc = check_regular(fd, path);
+  if (rc == 0 && (flags & SDM_OPEN_FRESH) && ftruncate(fd, 0) < 0) rc = sdm_fail_errno(errno, "truncate %s", path);
+  if (rc == 0) return fd;
+  close(fd);
+  return rc;
+}
+
 static int posix_open(sdm_fs *fs, const char *path, int flags, sdm_file **out) {
-  int mode = O_CLOEXEC | (flags & SDM_OPEN_WRITE ? O_RDWR : O_RDONLY) | (flags & SDM_OPEN_CREATE ? O_CREAT : 0) | (flags & SDM_OPEN_FRESH ? O_TRUNC : 0);
   posix_file *f = sdm_calloc(1, sizeof *f);
   char *name = sdm_strdup(path);
-  int fd = -1;
-  if (!f || !name) {
-    sdm_no_memory();
-    goto fail;
-  }
-  do fd = open(path, mode, 0666); while (fd < 0 && errno == EINTR);
+  int fd = f && name ? open_fd(path, flags) : sdm_no_memory();
   if (fd < 0) {
-    int rc = sdm_fail_errno(errno, "open %s", path);
     sdm_free(name);
     sdm_free(f);
-    return rc;
+    return fd;
   }
   f->file.fs = fs;
   f->file.path = name;
   f->fd = fd;
   *out = &f->file;
   return 0;
-fail:
-  sdm_free(name);
-  sdm_free(f);
-  return SDM_NO_MEMORY;
 }
 
 static void posix_close(sdm_file *f) {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -43,7 +44,19 @@ int sdm_random(void *bytes, size_t size) {
 
 atomic_uint sdm_forks;
 
-static void count_fork(void) { atomic_fetch_add_explicit(&sdm_forks, 1, memory_order_relaxed); }
+static void (*child_hook)(void);
+
+static void count_fork(void) {
+  atomic_fetch_add_explicit(&sdm_forks, 1, memory_order_relaxed);
+  if (child_hook) child_hook();
+}
+
+void sdm_after_fork(void (*fn)(void)) { child_hook = fn; }
+
+void sdm_survive_file_size_limit(void) {
+  struct sigaction now;
+  if (sigaction(SIGXFSZ, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL) signal(SIGXFSZ, SIG_IGN);
+}
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
 

@@ -18,6 +18,12 @@ int sdm_random(void *bytes, size_t size);
 extern atomic_uint sdm_forks;
 static inline uint32_t sdm_fork_count(void) { return atomic_load_explicit(&sdm_forks, memory_order_relaxed); }
 
+/* Calls fn in every child right after a fork; for the one file that has descriptors to give up. */
+void sdm_after_fork(void (*fn)(void));
+
+/* A write past RLIMIT_FSIZE shall fail with EFBIG and not kill the host program: unless it has a handler of its own, SIGXFSZ is ignored. */
+void sdm_survive_file_size_limit(void);
+
 /* Memory for big tables: zeroed, on huge pages where the machine has them, outside the allocator. NULL when short. */
 void *sdm_pages_alloc(size_t size);
 void sdm_pages_free(void *p, size_t size);

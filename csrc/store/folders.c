@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "log/offsets.h"
+#include "log/reserve.h"
 #include "store/store.h"
 
 #define METADATA "partition.metadata"
@@ -27,10 +28,10 @@ int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t
 static int write_small_files(sdm_store *s, const char *dir, const sdm_uuid *id) {
   sdm_buf text = SDM_BUF_INIT;
   int rc = sdm_epoch_encode(&text, 0);
-  if (rc == 0) rc = sdm_fs_replace(s->env.fs, dir, EPOCHS, text.data, text.size);
+  if (rc == 0) rc = sdm_reserve_replace(&s->env, dir, EPOCHS, text.data, text.size);
   sdm_buf_clear(&text);
   if (rc == 0) rc = sdm_metadata_encode(&text, id);
-  if (rc == 0) rc = sdm_fs_replace(s->env.fs, dir, METADATA, text.data, text.size);
+  if (rc == 0) rc = sdm_reserve_replace(&s->env, dir, METADATA, text.data, text.size);
   sdm_buf_free(&text);
   return rc;
 }
@@ -100,17 +101,34 @@ static int mark_deleted(sdm_store *s, const char *dir, int64_t due) {
   return rc;
 }
 
-/* Tells every process that still has the partition open. */
-static void tell_deleted(sdm_store *s, const char *dir) {
+/* Renames the folder while nobody is at work in it, and leaves word on its control page for all who have it open: whoever comes to the locks later
+** finds that the topic is gone, before it touches a file by a name that may by then be another topic's.
+*/
+static int rename_held(sdm_store *s, sdm_control *c, const char *dir, const char *gone) {
+  bool died;
+  atomic_store(&c->deleted, 1);            /* a cleaning that is under way gives up at its next batch */
+  int rc = sdm_shared_mutex_lock(&c->maintenance, &died);
+  if (rc < 0) return rc;
+  if ((rc = sdm_shared_mutex_lock(&c->lock, &died)) == 0) {
+    rc = s->env.fs->rename(s->env.fs, dir, gone);
+    sdm_shared_mutex_unlock(&c->lock);
+  }
+  sdm_shared_mutex_unlock(&c->maintenance);
+  return rc;
+}
+
+static int rename_folder(sdm_store *s, const char *dir, const char *gone) {
   sdm_file *f;
   sdm_control *c;
   sdm_file_info info;
   char *path = sdm_format("%s/%s", dir, SDM_CONTROL_NAME);
   bool there = path && s->env.fs->path_info(s->env.fs, path, &info) == 0 && info.size >= SDM_CONTROL_BYTES;
   sdm_free(path);
-  if (!there || sdm_control_map(s->env.fs, dir, true, &f, &c) < 0) return;
-  atomic_store(&c->deleted, 1);
+  if (!there || sdm_control_map(s->env.fs, dir, true, &f, &c) < 0) return s->env.fs->rename(s->env.fs, dir, gone);
+  bool shared = sdm_control_valid(c, s->env.boot_id) && atomic_load(&c->incarnation) == s->env.incarnation;
+  int rc = shared ? rename_held(s, c, dir, gone) : s->env.fs->rename(s->env.fs, dir, gone);
   sdm_control_unmap(s->env.fs, f, c);
+  return rc;
 }
 
 int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t due) {
@@ -118,9 +136,8 @@ int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32
   sdm_file_info info;
   int rc = dir && gone ? s->env.fs->path_info(s->env.fs, dir, &info) : sdm_no_memory();
   if (rc == 0) {
-    tell_deleted(s, dir);
     rc = mark_deleted(s, dir, due);
-    if (rc == 0) rc = s->env.fs->rename(s->env.fs, dir, gone);
+    if (rc == 0) rc = rename_folder(s, dir, gone);
   } else if (rc == SDM_NOT_FOUND) {
     rc = 0;
   }

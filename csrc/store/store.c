@@ -5,9 +5,21 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "log/reserve.h"
 
 static sdm_mutex registry_lock = SDM_MUTEX_INIT;
 static sdm_store *registry;
+
+/* In the child of a fork: the locks belong to the files' open descriptions, which the child shares. It lets go of them, so that what its parent held
+** is free when the parent is gone. The parent's threads, and with them whoever held the registry's lock, are not here.
+*/
+static void let_go_of_locks(void) {
+  sdm_mutex_init(&registry_lock);
+  for (sdm_store *s = registry; s; s = s->next) {
+    if (s->lock_file) s->env.fs->close(s->lock_file);
+    s->lock_file = NULL;
+  }
+}
 
 static const char MAGIC[8] = "SDMSTORE";
 enum { VERSION = 1, CONTROL_BYTES = 4096 };
@@ -90,11 +102,9 @@ static int open_file(sdm_store *s, const char *name, sdm_file **out) {
 
 static int map_control(sdm_store *s) {
   sdm_fs *fs = s->env.fs;
-  sdm_file_info info;
   void *map;
   int rc = open_file(s, SDM_STORE_CONTROL_NAME, &s->control_file);
-  if (rc == 0) rc = fs->info(s->control_file, &info);
-  if (rc == 0 && info.size < CONTROL_BYTES) rc = fs->allocate(s->control_file, CONTROL_BYTES);
+  if (rc == 0) rc = fs->allocate(s->control_file, CONTROL_BYTES);        /* also when it is long enough: it may have come back with holes */
   if (rc == 0) rc = fs->map(s->control_file, CONTROL_BYTES, true, &map);
   if (rc < 0) return rc;
   s->control = map;
@@ -170,6 +180,7 @@ static int join(sdm_store *s, int64_t now) {
   rc = join_locked(s, &alone);
   if (rc == 0) rc = sdm_store_refresh(s);
   if (rc == 0 && alone) rc = put_right(s, now);
+  if (rc == 0) sdm_reserve_keep(&s->env);
   fs->lock(s->lock_file, SDM_BYTE_GATE, SDM_LOCK_NONE, false);
   return rc;
 }
@@ -248,7 +259,9 @@ static sdm_store *find_open(const sdm_file_info *info, bool readonly) {
 int sdm_store_open(const char *path, const sdm_store_options *o, int64_t now, sdm_store **out) {
   sdm_file_info info;
   sdm_store *s = NULL;
+  sdm_after_fork(let_go_of_locks);
   sdm_mutex_lock(&registry_lock);
+  if (!o->readonly) sdm_survive_file_size_limit();
   int rc = find_root(sdm_fs_posix(), path, o->create && !o->readonly, &info);
   if (rc == 0 && (s = find_open(&info, o->readonly))) {
     rc = share(s, o);

@@ -74,7 +74,9 @@ static inline uint64_t sdm_store_generation(const sdm_store *s) {          /* on
   return s->control ? atomic_load_explicit(&s->control->topics_generation, memory_order_acquire) : 0;
 }
 int sdm_store_refresh(sdm_store *s);                       /* reads the topics file again if it changed */
-int sdm_store_topics_lock(sdm_store *s);                   /* control->topics_lock and then store->lock, the file read */
+int sdm_store_topics_hold(sdm_store *s);                   /* control->topics_lock: no topic is made, changed or deleted meanwhile */
+void sdm_store_topics_release(sdm_store *s);
+int sdm_store_topics_lock(sdm_store *s);                   /* the same, and then store->lock, the file read */
 void sdm_store_topics_unlock(sdm_store *s);
 int sdm_store_topics_save(sdm_store *s);                   /* under both; others see the change */
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "log/reserve.h"
 #include "store/store.h"
 
 enum { LIMIT = 64 << 20 };
@@ -40,11 +41,18 @@ int sdm_store_refresh(sdm_store *s) {
   return rc;
 }
 
-int sdm_store_topics_lock(sdm_store *s) {
+int sdm_store_topics_hold(sdm_store *s) {
   bool died;                               /* the file is replaced in one step: a dead owner left the old or the new one */
   int rc = sdm_shared_mutex_lock(&s->control->topics_lock, &died);
+  if (rc == 0 && died) atomic_fetch_add(&s->control->topics_generation, 1);
+  return rc;
+}
+
+void sdm_store_topics_release(sdm_store *s) { sdm_shared_mutex_unlock(&s->control->topics_lock); }
+
+int sdm_store_topics_lock(sdm_store *s) {
+  int rc = sdm_store_topics_hold(s);
   if (rc < 0) return rc;
-  if (died) atomic_fetch_add(&s->control->topics_generation, 1);
   sdm_mutex_lock(&s->lock);
   if ((rc = refresh_locked(s)) < 0) sdm_store_topics_unlock(s);
   return rc;
@@ -52,13 +60,13 @@ int sdm_store_topics_lock(sdm_store *s) {
 
 void sdm_store_topics_unlock(sdm_store *s) {
   sdm_mutex_unlock(&s->lock);
-  sdm_shared_mutex_unlock(&s->control->topics_lock);
+  sdm_store_topics_release(s);
 }
 
 int sdm_store_topics_save(sdm_store *s) {
   sdm_buf text = SDM_BUF_INIT;
   int rc = sdm_topics_encode(&s->topics, &text);
-  if (rc == 0) rc = sdm_fs_replace(s->env.fs, s->env.root, SDM_TOPICS_NAME, text.data, text.size);
+  if (rc == 0) rc = sdm_reserve_replace(&s->env, s->env.root, SDM_TOPICS_NAME, text.data, text.size);
   sdm_buf_free(&text);
   if (rc < 0) {
     s->topics_generation = UINT64_MAX;     /* what is in memory is not what is on disk: read it again */

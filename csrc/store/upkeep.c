@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "cleaner/retention.h"
 #include "log/offsets.h"
+#include "log/reserve.h"
 #include "log/stage.h"
 #include "store/topic.h"
 
@@ -75,6 +76,7 @@ int sdm_log_age(sdm_log *l, const sdm_log_config *cfg, int64_t linger_ms, int64_
 
 int sdm_log_flush_if_due(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_maintain_report *report) {
   int64_t since = atomic_load(&l->control->dirty_since_ms), durable;
+  if (since > now) atomic_store(&l->control->dirty_since_ms, now);         /* the clock stepped back: the wait begins anew */
   if (since < 0 || cfg->flush_ms == INT64_MAX || sdm_sub_sat(now, since) < cfg->flush_ms) return 0;
   int rc = sdm_log_flush_to_disk(l, cfg, now, &durable);
   report->flushed += rc == 0;
@@ -124,13 +126,14 @@ int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out) {
   for (size_t i = 0; i < count; i++) sdm_maintain_log(s, logs[i], now, &report);
   sdm_logs_unref(logs, count);
   rc = sdm_folders_unlink(s, now, &report.files_deleted);
+  sdm_reserve_keep(&s->env);
   if (rc == 0) *out = report;
   return rc;
 }
 
 /* ---- checkpoints ---- */
 
-int sdm_store_checkpoint(sdm_store *s) {
+static int write_checkpoints(sdm_store *s) {
   sdm_checkpoint recovery = {0}, starts = {0};
   sdm_log **logs;
   size_t count;
@@ -144,14 +147,23 @@ int sdm_store_checkpoint(sdm_store *s) {
     int64_t start = sdm_log_start(l);
     rc = sdm_checkpoint_set(&recovery, l->topic, l->partition, atomic_load(&l->control->durable_end));
     if (rc == 0) rc = sdm_log_find(l, start, &first, &next);
-    /* Kafka lists only starts in the middle of the first segment */
-    if (rc == 0) rc = sdm_checkpoint_set(&starts, l->topic, l->partition, first && first->base_offset < start ? start : -1);
+    /* as Kafka does, only starts in the middle of the first segment; an entry that is there stays, since another process may have just made it */
+    if (rc == 0 && first && first->base_offset < start) rc = sdm_checkpoint_set(&starts, l->topic, l->partition, start);
     sdm_segment_unref(first);
   }
-  if (rc == 0 && count > 0) rc = sdm_offsets_merge(&s->env, SDM_RECOVERY_CHECKPOINT, &recovery);
-  if (rc == 0 && count > 0) rc = sdm_offsets_merge(&s->env, SDM_LOG_START_CHECKPOINT, &starts);
+  if (rc == 0 && recovery.count > 0) rc = sdm_offsets_merge(&s->env, SDM_RECOVERY_CHECKPOINT, &recovery);
+  if (rc == 0 && starts.count > 0) rc = sdm_offsets_merge(&s->env, SDM_LOG_START_CHECKPOINT, &starts);
   sdm_checkpoint_free(&recovery);
   sdm_checkpoint_free(&starts);
   sdm_logs_unref(logs, count);
+  return rc;
+}
+
+/* While no topic can be deleted and made anew: the numbers of the old one must not become the new one's. */
+int sdm_store_checkpoint(sdm_store *s) {
+  int rc = sdm_store_topics_hold(s);
+  if (rc < 0) return rc;
+  rc = write_checkpoints(s);
+  sdm_store_topics_release(s);
   return rc;
 }
