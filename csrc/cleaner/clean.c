@@ -156,7 +156,8 @@ static int swap_in(pass *p, int64_t from, int64_t to) {
   int rc = p->rewrite.floor >= 0 ? sdm_log_raise_floor(p->log, p->rewrite.floor) : 0;
   if (rc == 0) rc = sdm_log_lock(p->log);
   if (rc < 0) return rc;
-  rc = sdm_swap_locked(p->log, from, to, p->now);
+  rc = sdm_log_raise_cleaned_locked(p->log, p->rewrite.bound);     /* at once for all groups of the pass: it is a durable write */
+  if (rc == 0) rc = sdm_swap_locked(p->log, from, to, p->now);
   sdm_log_unlock(p->log);
   return rc;
 }
@@ -218,6 +219,7 @@ static int run_pass(pass *p, const sdm_clean_options *o, int64_t *cleaned_to) {
     rc = rewrite_all(p, *cleaned_to, false);
   }
   if (rc == 0) rc = sdm_offsets_set(p->log->env, SDM_CLEANER_CHECKPOINT, p->log->topic, p->log->partition, *cleaned_to);
+  if (rc == 0) atomic_store(&p->log->control->clean_offset, *cleaned_to);
   end(p);
   return rc;
 }

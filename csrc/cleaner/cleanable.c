@@ -8,7 +8,7 @@ int64_t sdm_first_dirty(sdm_log *l) {
   sdm_end e;
   if (!l->env) return start;
   if (sdm_log_read_end(l, &e, NULL) == 0) end = sdm_end_offset(&e);
-  int64_t kept = sdm_offsets_get(l->fs, l->env->root, SDM_CLEANER_CHECKPOINT, l->topic, l->partition);
+  int64_t kept = l->control ? atomic_load(&l->control->clean_offset) : sdm_offsets_get(l->fs, l->env->root, SDM_CLEANER_CHECKPOINT, l->topic, l->partition);
   return kept < start || kept > end ? start : kept;
 }
 
@@ -64,18 +64,31 @@ static int find_overdue(sdm_log *l, const view *v, const sdm_log_config *cfg, in
   return 0;
 }
 
-int sdm_cleanable_range(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_cleanable *out) {
+typedef struct question {
+  const sdm_log_config *cfg;
+  int64_t now;
+  sdm_cleanable *out;
+} question;
+
+static int find_range(sdm_log *l, void *context) {
+  question *q = context;
+  sdm_cleanable *out = q->out;
   view v;
   int rc = sdm_log_segment_refs(l, INT64_MAX, &v.segments, &v.count);
   if (rc < 0) return rc;
   *out = (sdm_cleanable){.first_dirty = sdm_first_dirty(l), .bound = active_base(&v)};
-  rc = bound_by_lag(l, &v, cfg, now, out->first_dirty, &out->bound);
+  rc = bound_by_lag(l, &v, q->cfg, q->now, out->first_dirty, &out->bound);
   if (out->bound < out->first_dirty) out->bound = out->first_dirty;
   out->bound = round_down(&v, out->bound);
   sum_bytes(&v, out);
-  if (rc == 0) rc = find_overdue(l, &v, cfg, now, out);
+  if (rc == 0) rc = find_overdue(l, &v, q->cfg, q->now, out);
   sdm_segments_unref(v.segments, v.count);
   return rc;
+}
+
+int sdm_cleanable_range(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_cleanable *out) {
+  question q = {cfg, now, out};
+  return sdm_log_steadily(l, find_range, &q);
 }
 
 double sdm_dirty_ratio(const sdm_cleanable *c) {

@@ -19,6 +19,9 @@ typedef struct sdm_state_file {
   int64_t purge_floor;          /* highest offset of any tombstone removed, -1 */
   int64_t end;
   int64_t position;
+  int64_t cleaned_end;          /* segments below were or may have been rewritten by cleaning: their offsets may have gaps */
+  int64_t first_append_ms;      /* of the last segment, when clean: its age by the clock; -1: nothing in it */
+  int64_t jitter_ms;            /* that its roll drew */
 } sdm_state_file;
 
 /* The better of the two slots; a missing, torn or foreign file reads as nothing written. Returns false when bytes were there and neither

@@ -69,6 +69,8 @@ typedef struct sdm_control {
   uint64_t state_sequence;               /* of the slot written last to sediment.state */
   int64_t clean_end;                     /* what that slot says when it is clean, -1 otherwise */
   _Atomic int64_t purge_floor;
+  _Atomic int64_t cleaned_end;           /* segments with a base below may have gaps; above, each batch begins where the one before ended */
+  _Atomic int64_t clean_offset;          /* the cleaner's checkpoint, -1: none */
   _Atomic int64_t dirty_since_ms;        /* clock at the first append after the last flush, -1 */
   _Atomic int64_t truncated_bytes, corrupt_batches, keyless_dropped;
   _Atomic int32_t failed;                /* a sdm_code: a flush failed, the partition is read-only until reopened */

@@ -338,6 +338,19 @@ void sdm_log_await_change(sdm_log *l, int attempt) {
   else if (sdm_log_lock(l) == 0) sdm_log_unlock(l);
 }
 
+int sdm_log_steadily(sdm_log *l, int (*f)(sdm_log *l, void *context), void *context) {
+  int rc = SDM_NOT_FOUND;
+  for (int i = 0; rc == SDM_NOT_FOUND && i < SDM_AWAIT_MAX; i++) {
+    if (i > 0) sdm_log_await_change(l, i - 1);
+    rc = f(l, context);
+  }
+  return rc;
+}
+
+bool sdm_log_is_dense(const sdm_log *l, const sdm_segment *s) {
+  return l->control && s->base_offset >= atomic_load_explicit(&l->control->cleaned_end, memory_order_acquire);
+}
+
 static void raise_generation(sdm_log *l) {
   l->generation = atomic_fetch_add_explicit(&l->control->generation, 1, memory_order_acq_rel) + 1;
 }

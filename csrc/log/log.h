@@ -123,6 +123,12 @@ int sdm_log_flush_to_disk(sdm_log *l, const sdm_log_config *cfg, int64_t now, in
 /* Makes sure that offsets up to `end` are durably reserved and sediment.state says "in use"; holding control->lock. */
 int sdm_log_reserve_locked(sdm_log *l, int64_t end);
 int sdm_log_raise_floor(sdm_log *l, int64_t floor);                                   /* the purge floor, durable on return */
+int sdm_log_raise_cleaned_locked(sdm_log *l, int64_t end);                            /* before segments below `end` are rewritten; durable */
+bool sdm_log_is_dense(const sdm_log *l, const sdm_segment *s);                        /* no gaps between its batches: never cleaned, and ours */
+
+/* Runs f again for as long as a segment that it looked at was taken away or replaced meanwhile. */
+int sdm_log_steadily(sdm_log *l, int (*f)(sdm_log *l, void *context), void *context);
+int64_t sdm_draw_jitter(const sdm_log_config *cfg);                                   /* roll.c: once for a segment */
 int sdm_log_close_clean(sdm_log *l, const sdm_log_config *cfg, int64_t now);          /* seal, flush, mark as closed */
 
 /* ---- start.c ---- */

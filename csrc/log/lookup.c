@@ -40,9 +40,9 @@ static int64_t nothing_newer_before(sdm_log *l, sdm_segment *s, int64_t timestam
   sdm_scanner scan = {0};
   sdm_timeindex_entry e;
   sdm_batch b;
-  int64_t limit;
+  int64_t limit, expected;
   if (timestamp < 0 || !sdm_segment_lookup_time(s, timestamp, &e) || sdm_log_segment_limit(l, s, &limit) < 0) return s->base_offset;
-  bool so = sdm_seek(s, &scan, e.offset, limit) == 0 && sdm_scan_header(&scan, &b) == 1 && sdm_batch_last_offset(&b) == e.offset &&
+  bool so = sdm_seek(s, &scan, e.offset, limit, false, &expected) == 0 && sdm_scan_header(&scan, &b) == 1 && sdm_batch_last_offset(&b) == e.offset &&
             b.max_timestamp == e.timestamp;
   sdm_scanner_free(&scan);
   return so ? e.offset : s->base_offset;
@@ -58,7 +58,13 @@ static int look_into(sdm_log *l, sdm_segment *s, int64_t to, int64_t ms, int64_t
   return from < to ? first_since(l, from, to, ms, offset) : 0;
 }
 
-static int look_into_all(sdm_log *l, int64_t ms, int64_t *offset) {
+typedef struct question {
+  int64_t ms;
+  int64_t *offset;
+} question;
+
+static int look_into_all(sdm_log *l, void *context) {
+  question *q = context;
   sdm_segment **segments;
   sdm_end e;
   size_t count;
@@ -67,20 +73,14 @@ static int look_into_all(sdm_log *l, int64_t ms, int64_t *offset) {
   if (rc < 0) return rc;
   for (size_t i = 0; rc == 0 && i < count; i++) {
     int64_t to = i + 1 < count ? segments[i + 1]->base_offset : sdm_end_offset(&e);
-    rc = look_into(l, segments[i], to, ms, offset);
+    rc = look_into(l, segments[i], to, q->ms, q->offset);
   }
   sdm_segments_unref(segments, count);
-  return rc;
+  return rc == SDM_OFFSET_OUT_OF_RANGE ? SDM_NOT_FOUND : rc;      /* overtaken by a deletion: look again */
 }
 
-/* Retention and cleaning may take a segment away between its being listed and looked into. */
 int sdm_log_offset_for_time(sdm_log *l, int64_t ms, int64_t *offset) {
+  question q = {ms, offset};
   int rc = sdm_log_check(l);
-  for (int i = 0; rc == 0 && i < SDM_AWAIT_MAX; i++) {
-    rc = look_into_all(l, ms, offset);
-    if (rc != SDM_NOT_FOUND && rc != SDM_OFFSET_OUT_OF_RANGE) return rc;
-    sdm_log_await_change(l, i);
-    if (i + 1 < SDM_AWAIT_MAX) rc = 0;
-  }
-  return rc;
+  return rc < 0 ? rc : sdm_log_steadily(l, look_into_all, &q);
 }

@@ -21,11 +21,13 @@ struct sdm_reader {
   sdm_segment *segment;                  /* in hand, or NULL */
   bool active;                           /* it was the active one when its limit was taken */
   int64_t segment_end;                   /* base of the one after it when it was found, INT64_MAX: it was the last */
+  int64_t bound;                         /* its batches end below; of a deleted segment nothing is known */
   sdm_scanner scan;
   bool in_batch;
   sdm_record_iter records;
   int64_t batch_end;                     /* offset after the batch in hand */
-  int64_t scanned_end;                   /* offset after the last batch that was met in the segment in hand */
+  int64_t scanned_end;                   /* offset after the last batch that was met in the segment in hand, -1: none was */
+  bool dense;                            /* its batches follow each other without a gap */
   uint8_t *stage;                        /* a copy of it, once it is needed */
   sdm_transactions transactions;         /* what read_committed hides */
   sdm_reader_filter filter;
@@ -86,16 +88,17 @@ int64_t sdm_reader_position(const sdm_reader *r) { return r->next; }
 
 /* ---- finding the segment ---- */
 
-static int enter(sdm_reader *r, sdm_segment *s, int64_t segment_end) {
+static int enter(sdm_reader *r, sdm_segment *s, int64_t segment_end, bool retired) {
   int64_t limit;
   sdm_end e;
   int rc = sdm_log_read_end(r->log, &e, NULL);
   if (rc == 0) rc = sdm_log_segment_limit(r->log, s, &limit);
-  if (rc == 0) rc = sdm_seek(s, &r->scan, r->next, limit);
+  r->dense = !retired && sdm_log_is_dense(r->log, s);
+  if (rc == 0) rc = sdm_seek(s, &r->scan, r->next, limit, r->dense, &r->scanned_end);
   if (rc < 0) return rc;
   r->active = s->base_offset == e.active_base;
   r->segment_end = segment_end;
-  r->scanned_end = 0;
+  r->bound = retired ? INT64_MAX : segment_end;
   r->segment = sdm_segment_ref(s);
   return 0;
 }
@@ -119,8 +122,9 @@ static int find_segment(sdm_reader *r) {
     sdm_segment *s;
     int64_t next_base;
     if ((rc = sdm_log_find(r->log, r->next, &s, &next_base)) < 0) return rc;
-    if (!s && (rc = find_retired(r, &s, &next_base)) < 0) return rc;
-    rc = enter(r, s, next_base);
+    bool retired = !s;
+    if (retired && (rc = find_retired(r, &s, &next_base)) < 0) return rc;
+    rc = enter(r, s, next_base, retired);
     sdm_segment_unref(s);
     if (rc != SDM_NOT_FOUND) return rc;
     sdm_log_await_change(r->log, i);
@@ -156,14 +160,22 @@ static int unsupported_codec(const sdm_reader *r, const sdm_batch *b) {
                   r->log->dir, names[sdm_batch_codec(b)]);
 }
 
-/* No CRC covers a base offset; going on would leave out records without a word. */
-static int check_place(sdm_reader *r, const sdm_batch *b, const uint8_t **bytes) {
-  int rc = b->base_offset < r->scanned_end;
-  if (rc == 0 && r->scanned_end > 0) rc = sdm_scan_displaced(&r->scan, b, r->scanned_end, bytes);
-  if (rc <= 0) return rc;
+static int misplaced(sdm_reader *r, const sdm_batch *b) {
   r->scan.position -= b->size;
-  return sdm_fail(SDM_CORRUPT, "%s: the batch at position %lld begins at offset %lld, the one before it ends at %lld: one of their offsets is damaged",
-                  r->scan.file->path, (long long)r->scan.position, (long long)b->base_offset, (long long)r->scanned_end - 1);
+  return sdm_fail(SDM_CORRUPT, "%s: the batch at position %lld claims the offsets %lld to %lld, but the one before it ends at %lld: a base offset is damaged",
+                  r->scan.file->path, (long long)r->scan.position, (long long)b->base_offset, (long long)sdm_batch_last_offset(b),
+                  (long long)r->scanned_end - 1);
+}
+
+/* No CRC covers a base offset; going on would give records under wrong offsets, or leave some out without a word. In a segment that cleaning never
+** touched each batch begins where the one before it ended; in others at least nothing overlaps, and nothing reaches into the next segment.
+*/
+static int check_place(sdm_reader *r, const sdm_batch *b, const uint8_t **bytes) {
+  if (sdm_batch_last_offset(b) >= r->bound) return misplaced(r, b);
+  if (r->scanned_end < 0 || b->base_offset == r->scanned_end) return 0;
+  if (r->dense || b->base_offset < r->scanned_end) return misplaced(r, b);
+  int rc = sdm_scan_displaced(&r->scan, b, r->scanned_end, bytes);
+  return rc == 1 ? misplaced(r, b) : rc;
 }
 
 /* 1: a batch with records for us is in hand. 0: the segment has no more. */
@@ -173,7 +185,7 @@ static int next_batch(sdm_reader *r) {
   for (;;) {
     int rc = sdm_scan_batch(&r->scan, &b, &bytes);
     if (rc <= 0) return rc;
-    if (b.base_offset != r->scanned_end && (rc = check_place(r, &b, &bytes)) < 0) return rc;
+    if ((rc = check_place(r, &b, &bytes)) < 0) return rc;
     r->scanned_end = sdm_batch_last_offset(&b) + 1;
     if (sdm_batch_last_offset(&b) < r->next || b.count == 0 || sdm_batch_is(&b, SDM_ATTR_CONTROL)) continue;
     if (sdm_transactions_hide(&r->transactions, &b)) continue;

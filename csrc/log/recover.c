@@ -23,6 +23,8 @@
 #include "log/stage.h"
 #include "log/state.h"
 
+enum { UNFINISHED = 2 };                 /* an incarnation that never is: theirs are odd */
+
 typedef struct recovery {
   sdm_log *log;
   const sdm_log_config *cfg;
@@ -37,6 +39,7 @@ typedef struct recovery {
   sdm_end end;                           /* what is found */
   int64_t truncated, corrupt;
   bool damaged_end;                      /* the last segment has damage in it: no more appends to it */
+  bool fresh;                            /* there was nothing at all */
   bool as_told;                          /* the last segment was as the page or the state file says */
 } recovery;
 
@@ -46,6 +49,7 @@ typedef struct recovery {
 static bool plausible(const sdm_control *c) {
   const sdm_end *e = &c->slots[atomic_load(&c->commit) & 1];
   if (atomic_load(&c->incarnation) == 0 || atomic_load(&c->commit) == 0 || e->active_base < 0 || e->position < 0) return false;
+  if (atomic_load(&c->log_start) < 0 || atomic_load(&c->log_start) > atomic_load(&c->log_end)) return false;
   if (e->position == 0) return e->sealed_end == e->active_base && e->max_timestamp == -1;
   return e->sealed_end > e->active_base;
 }
@@ -58,10 +62,13 @@ static int read_before(recovery *r) {
   bool readable = sdm_control_valid(r->before, r->before->boot_id) && plausible(r->before);
   r->same_boot = readable && sdm_control_valid(r->before, l->env->boot_id) && sdm_stage_repair(r->before) == 0;
   r->staged = readable && (r->same_boot || sdm_stage_intact(r->before)) && sdm_stage_size(sdm_control_end(r->before)) > 0;
+  int rc = sdm_log_state_read(l->fs, l->dir, &r->state);
+  if (rc < 0) return rc;
+  if (r->state.clean) r->same_boot = r->staged = false;      /* nothing was appended since, and the state file has a checksum */
   r->log_start = sdm_offsets_get(l->fs, l->env->root, SDM_LOG_START_CHECKPOINT, l->topic, l->partition);
   r->recovery_point = sdm_offsets_get(l->fs, l->env->root, SDM_RECOVERY_CHECKPOINT, l->topic, l->partition);
   if (r->same_boot && atomic_load(&r->before->log_start) > r->log_start) r->log_start = atomic_load(&r->before->log_start);
-  return sdm_log_state_read(l->fs, l->dir, &r->state);
+  return 0;
 }
 
 /* The lowest offset at which the log may go on without giving one twice. */
@@ -86,7 +93,7 @@ static int cut(recovery *r, sdm_segment *s, int64_t position) {
 
 static int rescan(recovery *r, sdm_segment *s, bool final, sdm_scan_result *out) {
   int64_t modified = s->modified_ms;
-  int rc = sdm_reindex(s, s->size, r->cfg->index_interval_bytes, final, out);
+  int rc = sdm_reindex(s, s->size, r->cfg->index_interval_bytes, final, s->base_offset >= r->state.cleaned_end, out);
   if (rc < 0) return rc;
   r->corrupt += out->corrupt_batches;
   if (out->position < s->size) rc = cut(r, s, out->position);
@@ -192,7 +199,7 @@ static int first_batch(sdm_segment *s, int64_t limit, int64_t *first_timestamp) 
 static int recover_as_told(recovery *r, sdm_segment *s, int64_t position, int64_t next_offset) {
   sdm_file_info info;
   sdm_file *f;
-  if (s->size != position || !sdm_indexes_sound(s, position, next_offset, false)) return 0;
+  if (s->size < position || !sdm_indexes_sound(s, position, next_offset, false)) return 0;
   int rc = tail_is(r, s, position, next_offset);
   if (rc <= 0) return rc;
   if ((rc = sdm_segment_file(s, SDM_FILE_INDEX, &f)) < 0 || (rc = s->fs->info(f, &info)) < 0) return rc;
@@ -221,12 +228,32 @@ static void take_page(recovery *r, const sdm_end *page) {
   e->last_tombstone = page->last_tombstone;
 }
 
-/* The page says where the segment ends; what lies behind was begun by somebody who died. Cut before anything of it can be taken for a batch. */
+/* The same by reading the segment up to there whole, when its indexes are of no help. 1: it ends there. */
+static int recover_by_reading(recovery *r, sdm_segment *s, int64_t position, int64_t next_offset) {
+  sdm_scan_result found;
+  if (s->size < position) return 0;
+  int rc = sdm_reindex(s, position, r->cfg->index_interval_bytes, false, s->base_offset >= r->state.cleaned_end, &found);
+  if (rc < 0 || found.position != position || found.next_offset != next_offset || found.corrupt_batches > 0) return rc;
+  take_scan(r, s, &found);
+  return 1;
+}
+
+/* The page says where the segment ends, and the batches say so too; what lies behind was begun by somebody who died. */
 static int recover_by_page(recovery *r, sdm_segment *s, const sdm_end *page) {
-  int rc = s->size > page->position ? cut(r, s, page->position) : 0;
-  if (rc == 0) rc = recover_as_told(r, s, page->position, page->sealed_end);
-  if (rc == 1) take_page(r, page);
-  return rc;
+  int rc = recover_as_told(r, s, page->position, page->sealed_end);
+  if (rc == 0) rc = recover_by_reading(r, s, page->position, page->sealed_end);
+  if (rc != 1) return rc;
+  take_page(r, page);
+  if (s->size > page->position) rc = cut(r, s, page->position);
+  return rc < 0 ? rc : 1;
+}
+
+static int recover_by_state(recovery *r, sdm_segment *s) {
+  int rc = recover_as_told(r, s, r->state.position, r->state.end);
+  if (rc != 1) return rc;
+  r->end.first_append_ms = r->state.first_append_ms;
+  r->end.jitter_ms = r->state.jitter_ms;
+  return 1;
 }
 
 static int recover_last(recovery *r, int64_t base) {
@@ -238,9 +265,10 @@ static int recover_last(recovery *r, int64_t base) {
   r->end.active_base = base;
   r->end.modified_ms = s->modified_ms;
   r->end.created_ms = r->now;
+  r->end.jitter_ms = sdm_draw_jitter(r->cfg);
   int told = 0;
   if (r->same_boot && page->active_base == base) told = recover_by_page(r, s, page);
-  else if (!r->same_boot && r->state.clean && s->size == r->state.position) told = recover_as_told(r, s, r->state.position, r->state.end);
+  else if (!r->same_boot && r->state.clean && s->size == r->state.position) told = recover_by_state(r, s);
   r->as_told = told == 1;
   rc = told < 0 ? told : 0;
   if (told == 0) {
@@ -266,11 +294,13 @@ static void forget_unfinished_roll(recovery *r) {
   }
 }
 
+/* A log that ends before its start holds nothing that counts. Or its start is damaged: so the files are put aside, not deleted. */
 static int start_empty(recovery *r, int64_t base) {
   sdm_segment *s;
   for (size_t i = 0; i < r->count; i++) {
-    int rc = sdm_segment_unlink(r->log->fs, r->log->dir, r->bases[i], "");
+    int rc = sdm_segment_rename(r->log->fs, r->log->dir, r->bases[i], "", ".stray");
     if (rc < 0) return rc;
+    r->corrupt++;
   }
   int rc = sdm_segment_create(r->log->fs, r->log->dir, base, r->now, &s);
   if (rc < 0) return rc;
@@ -280,6 +310,7 @@ static int start_empty(recovery *r, int64_t base) {
   memset(&r->end, 0, sizeof r->end);
   r->end.active_base = r->end.sealed_end = r->end.max_timestamp_offset = base;
   r->end.created_ms = r->end.modified_ms = r->now;
+  r->end.jitter_ms = sdm_draw_jitter(r->cfg);
   r->end.max_timestamp = r->end.first_timestamp = r->end.first_append_ms = r->end.indexed_timestamp = r->end.last_tombstone = -1;
   return 0;
 }
@@ -289,6 +320,7 @@ static int recover_segments(recovery *r) {
   if (rc < 0) return rc;
   forget_unfinished_roll(r);
   if (r->count == 0) {
+    r->fresh = r->state.sequence == 0;
     sdm_free(r->bases);
     r->bases = sdm_malloc(sizeof *r->bases);
     return r->bases ? start_empty(r, next_free_offset(r, 0)) : sdm_no_memory();
@@ -297,6 +329,34 @@ static int recover_segments(recovery *r) {
   if (rc == 0) rc = recover_last(r, r->bases[r->count - 1]);
   if (rc == 0 && r->end.sealed_end < r->log_start) rc = start_empty(r, next_free_offset(r, r->log_start));
   return rc;
+}
+
+/* The staged records of the page that was, as the batch that sealing would have written. False: there are none that count. */
+static bool stage_before(recovery *r, sdm_batch *b) {
+  const sdm_end *e = sdm_control_end(r->before);
+  bool counts = e->sealed_end == r->end.sealed_end || (r->same_boot && e->sealed_end > r->end.sealed_end);
+  if (!r->staged || !counts) return false;
+  sdm_stage_header(e, b);
+  sdm_batch_seal(sdm_control_stage(r->before), b);
+  return true;
+}
+
+/* Where the staged records continue what was found, they go on as a stage: their bytes are in the mapped file still, the new page only has to know of
+** them. So they are safe whatever happens before they are sealed.
+*/
+static void carry_stage(recovery *r) {
+  const sdm_end *old = sdm_control_end(r->before);
+  sdm_end *e = &r->end;
+  sdm_batch b;
+  if (!stage_before(r, &b) || old->sealed_end != e->sealed_end || r->damaged_end) return;
+  e->staged_crc = old->staged_crc;
+  e->staged_append_time = old->staged_append_time;
+  e->staged_timestamp = old->staged_timestamp;
+  e->staged_max_timestamp = old->staged_max_timestamp;
+  e->staged_tombstone = old->staged_tombstone;
+  e->staged_since_ms = old->staged_since_ms;
+  atomic_store(&e->staged_bytes, atomic_load(&old->staged_bytes));
+  atomic_store(&e->staged_count, atomic_load(&old->staged_count));
 }
 
 static void publish(recovery *r) {
@@ -310,6 +370,8 @@ static void publish(recovery *r) {
   atomic_store(&c->dirty_since_ms, durable < r->end.sealed_end ? r->now : -1);
   atomic_store(&c->truncated_bytes, r->truncated);
   atomic_store(&c->corrupt_batches, r->corrupt);
+  atomic_store(&c->cleaned_end, r->fresh ? 0 : r->state.cleaned_end);
+  atomic_store(&c->clean_offset, sdm_offsets_get(r->log->fs, r->log->env->root, SDM_CLEANER_CHECKPOINT, r->log->topic, r->log->partition));
   atomic_store(&c->reserved_end, r->state.clean ? 0 : r->state.reserved_end);
   c->state_sequence = r->state.sequence;
   c->clean_end = r->state.clean ? r->state.end : -1;
@@ -325,16 +387,6 @@ static int make_durable(recovery *r) {
   return rc == 0 ? r->log->fs->sync_dir(r->log->fs, r->log->dir) : rc;
 }
 
-/* The staged records of the page that was, as the batch that sealing would have written. False: there are none that count. */
-static bool stage_before(recovery *r, sdm_batch *b) {
-  const sdm_end *e = sdm_control_end(r->before);
-  bool counts = e->sealed_end == r->end.sealed_end || (r->same_boot && e->sealed_end > r->end.sealed_end);
-  if (!r->staged || !counts) return false;
-  sdm_stage_header(e, b);
-  sdm_batch_seal(sdm_control_stage(r->before), b);
-  return true;
-}
-
 /* The page is about to be made anew. Should that end in another death or a full disk, the staged records are in the file by then. */
 static int save_stage(recovery *r) {
   sdm_segment *s;
@@ -346,20 +398,25 @@ static int save_stage(recovery *r) {
   rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) rc = r->log->fs->write(f, sdm_control_stage(r->before), (size_t)b.size, r->end.position);
   sdm_segment_unref(s);
-  return rc;
+  return rc == SDM_DISK_FULL ? 0 : rc;     /* they stay where they are */
 }
 
+/* The carried stage becomes a batch; on a full disk it waits. One that does not continue the log goes into a segment of its own. */
 static int seal_before(recovery *r) {
-  const sdm_end *e = sdm_control_end(r->before);
+  sdm_log *l = r->log;
+  const sdm_end *old = sdm_control_end(r->before), *e = sdm_control_end(l->control);
   sdm_batch b;
-  int rc = 0;
-  if (!stage_before(r, &b)) return 0;
-  if (b.base_offset > r->end.sealed_end || r->damaged_end) {
-    rc = sdm_log_roll_locked(r->log, r->cfg, b.base_offset, r->now);
-    r->damaged_end = false;
+  int rc;
+  if (sdm_stage_size(e) > 0) {
+    rc = sdm_log_reserve_locked(l, sdm_end_offset(e));
+    if (rc == 0) rc = sdm_log_seal_locked(l, r->cfg);
+    return rc == SDM_DISK_FULL ? 0 : rc;
   }
-  if (rc == 0) rc = sdm_log_reserve_locked(r->log, sdm_batch_last_offset(&b) + 1);
-  return rc < 0 ? rc : sdm_log_write_locked(r->log, r->cfg, sdm_control_stage(r->before), &b, e->staged_tombstone, e->modified_ms);
+  if (!stage_before(r, &b)) return 0;
+  rc = sdm_log_roll_locked(l, r->cfg, b.base_offset, r->now);
+  r->damaged_end = false;
+  if (rc == 0) rc = sdm_log_reserve_locked(l, sdm_batch_last_offset(&b) + 1);
+  return rc < 0 ? rc : sdm_log_write_locked(l, r->cfg, sdm_control_stage(r->before), &b, old->staged_tombstone, old->modified_ms);
 }
 
 static int go_on(recovery *r) {
@@ -385,7 +442,9 @@ int sdm_recover(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   if (rc == 0) rc = save_stage(&r);
   if (rc == 0) rc = sdm_control_reset(l->control, l->env->boot_id);
   if (rc == 0) {
+    carry_stage(&r);
     publish(&r);
+    atomic_store(&l->control->incarnation, UNFINISHED);      /* should the rest fail, the next recovery can believe this page */
     rc = go_on(&r);
   }
   if (rc == 0) atomic_store(&l->control->incarnation, l->env->incarnation);

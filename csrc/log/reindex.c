@@ -8,6 +8,8 @@ typedef struct indexer {
   sdm_segment *segment;
   sdm_index_builder build;
   sdm_scan_result *r;
+  bool dense;
+  bool lost;                             /* damage was passed: where the next batch begins cannot be foretold */
 } indexer;
 
 static void count_records(sdm_scan_result *r, const sdm_batch *b, const uint8_t *bytes) {
@@ -36,6 +38,7 @@ static int take_batch(indexer *x, const sdm_batch *b, const uint8_t *bytes, int6
 /* Batches must lie in the segment's range and ascend; one that does not is damage as well, since no CRC covers its base offset. */
 static int in_place(const indexer *x, sdm_scanner *s, const sdm_batch *b, const uint8_t **bytes) {
   if (b->base_offset < x->r->next_offset || sdm_batch_last_offset(b) - x->segment->base_offset > INT32_MAX) return 0;
+  if (x->dense) return x->lost || b->base_offset == x->r->next_offset;
   int rc = sdm_scan_displaced(s, b, x->r->next_offset, bytes);
   return rc < 0 ? rc : !rc;
 }
@@ -56,8 +59,10 @@ static int scan_one(indexer *x, sdm_scanner *s) {
   if (rc == 0) {
     note_damage(x->r, at);
     x->r->position = s->position;        /* its records are whole: it is not for us to cut them */
+    if (x->dense) x->r->next_offset += b.last_offset_delta + 1;
     return 1;
   }
+  x->lost = false;
   rc = take_batch(x, &b, bytes, at);
   return rc < 0 ? rc : 1;
 }
@@ -71,6 +76,7 @@ static int scan(indexer *x, sdm_scanner *s) {
     s->position = at;
     if ((rc = sdm_scan_resync(s, x->r->next_offset)) <= 0) return rc;
     note_damage(x->r, at);
+    x->lost = true;
   }
 }
 
@@ -96,8 +102,8 @@ static void report(const indexer *x) {
   r->timeindex_entries = (int64_t)(x->build.timeindex.size / SDM_TIMEINDEX_ENTRY);
 }
 
-int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, bool final, sdm_scan_result *out) {
-  indexer x = {.segment = s, .r = out};
+int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, bool final, bool dense, sdm_scan_result *out) {
+  indexer x = {.segment = s, .r = out, .dense = dense};
   sdm_scanner scanner = {0};
   sdm_file *f;
   *out = (sdm_scan_result){.next_offset = s->base_offset, .first_timestamp = -1, .last_tombstone = -1, .corrupt_position = -1};

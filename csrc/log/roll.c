@@ -5,7 +5,7 @@
 #include "os/host.h"
 
 /* Each segment draws once, so that topics with one segment.ms do not all roll at one instant. */
-static int64_t draw_jitter(const sdm_log_config *cfg) {
+int64_t sdm_draw_jitter(const sdm_log_config *cfg) {
   uint32_t r;
   int64_t bound = cfg->segment_jitter_ms < cfg->segment_ms ? cfg->segment_jitter_ms : cfg->segment_ms;
   if (bound <= 0 || sdm_random(&r, sizeof r) < 0) return 0;
@@ -64,7 +64,7 @@ static void begin_segment(sdm_end *next, const sdm_log_config *cfg, int64_t base
   next->max_timestamp = next->first_timestamp = next->first_append_ms = next->indexed_timestamp = next->last_tombstone = -1;
   next->max_timestamp_offset = base;
   next->created_ms = next->modified_ms = now;
-  next->jitter_ms = draw_jitter(cfg);
+  next->jitter_ms = sdm_draw_jitter(cfg);
 }
 
 static void preallocate(const sdm_log_config *cfg, sdm_segment *s) {

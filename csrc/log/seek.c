@@ -31,23 +31,34 @@ static bool pass_damage(sdm_scanner *scan, int64_t at, int64_t seen, int64_t off
   return false;
 }
 
-int sdm_seek(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit) {
+/* Where the batch ends: as it says, or, when it is known where it must begin, as many offsets behind that. No CRC covers what it says. */
+static int64_t end_of(const sdm_batch *b, bool dense, int64_t expected) {
+  return (dense && expected >= 0 ? expected + b->last_offset_delta : sdm_batch_last_offset(b)) + 1;
+}
+
+int sdm_seek(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit, bool dense, int64_t *expected) {
   sdm_batch b;
   int64_t seen = s->base_offset;
   int rc = sdm_seek_near(s, scan, offset, limit);
-  if (rc < 0) return rc;
-  for (;;) {
+  *expected = dense && scan->position == 0 ? s->base_offset : -1;
+  while (rc == 0) {
     int64_t at = scan->position;
     rc = sdm_scan_header(scan, &b);
     if (rc == SDM_IO || rc == SDM_NO_MEMORY) return rc;
     if (rc == SDM_CORRUPT || (rc == 0 && scan->torn)) {
-      if (pass_damage(scan, at, seen, offset)) continue;
-      return 0;
+      if (!pass_damage(scan, at, seen, offset)) return 0;
+      *expected = -1;
+      rc = 0;
+      continue;
     }
     if (rc <= 0) return 0;
-    seen = sdm_batch_last_offset(&b) + 1;
-    if (seen <= offset) continue;
-    scan->position = at;
-    return 0;
+    int64_t end = end_of(&b, dense, *expected);
+    if (end > offset) {
+      scan->position = at;
+      return 0;
+    }
+    *expected = seen = end;
+    rc = 0;
   }
+  return rc;
 }

@@ -30,7 +30,8 @@ int sdm_log_state_write_locked(sdm_log *l, int64_t reserved_end, bool clean) {
   sdm_file *f;
   const sdm_end *e = sdm_control_end(c);
   sdm_state_file s = {.sequence = c->state_sequence + 1, .clean = clean, .reserved_end = reserved_end,
-                      .purge_floor = atomic_load(&c->purge_floor), .end = e->sealed_end, .position = e->position};
+                      .purge_floor = atomic_load(&c->purge_floor), .end = e->sealed_end, .position = e->position,
+                      .cleaned_end = atomic_load(&c->cleaned_end), .first_append_ms = e->first_append_ms, .jitter_ms = e->jitter_ms};
   bool first = c->state_sequence == 0;
   int rc = open_state(l->fs, l->dir, SDM_OPEN_WRITE | SDM_OPEN_CREATE, &f);
   if (rc < 0) return rc;
@@ -61,16 +62,23 @@ int sdm_log_reserve_locked(sdm_log *l, int64_t end) {
   return 0;
 }
 
+/* Raises a number of the control page that must be durable before what it tells of happens. */
+static int raise_locked(sdm_log *l, _Atomic int64_t *number, int64_t value) {
+  int64_t before = atomic_load(number), end = atomic_load(&l->control->log_end), reserved = atomic_load(&l->control->reserved_end);
+  if (value <= before) return 0;
+  atomic_store(number, value);
+  int rc = sdm_log_state_write_locked(l, reserved > end ? reserved : end, false);
+  if (rc < 0) atomic_store(number, before);
+  return rc;
+}
+
 int sdm_log_raise_floor(sdm_log *l, int64_t floor) {
   if (floor <= atomic_load(&l->control->purge_floor)) return 0;
   int rc = sdm_log_lock(l);
   if (rc < 0) return rc;
-  int64_t before = atomic_load(&l->control->purge_floor), end = atomic_load(&l->control->log_end);
-  if (floor > before) {
-    atomic_store(&l->control->purge_floor, floor);
-    int64_t reserved = atomic_load(&l->control->reserved_end);
-    if ((rc = sdm_log_state_write_locked(l, reserved > end ? reserved : end, false)) < 0) atomic_store(&l->control->purge_floor, before);
-  }
+  rc = raise_locked(l, &l->control->purge_floor, floor);
   sdm_log_unlock(l);
   return rc;
 }
+
+int sdm_log_raise_cleaned_locked(sdm_log *l, int64_t end) { return raise_locked(l, &l->control->cleaned_end, end); }

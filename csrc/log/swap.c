@@ -69,6 +69,7 @@ static int switch_over(sdm_log *l, int64_t from, int64_t to, int64_t now) {
 
 int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   int rc = sdm_log_sync_locked(l);
+  if (rc == 0) rc = sdm_log_raise_cleaned_locked(l, to);
   if (rc == 0) rc = sdm_swap_note(l, from, to);
   if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".cleaned", ".swap");
   if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);

@@ -38,35 +38,48 @@ static int fill(sdm_log *l, sdm_segment *s, int64_t next_base, int64_t first_dir
   return rc;
 }
 
-int sdm_log_segments(sdm_log *l, sdm_segment_info **out, size_t *count) {
+typedef struct listing {
+  sdm_segment_info *infos;
+  size_t count;
+} listing;
+
+static int list_all(sdm_log *l, void *context) {
+  listing *out = context;
   sdm_segment **segments;
-  int rc = sdm_log_check(l);
-  if (rc == 0) rc = sdm_log_segment_refs(l, INT64_MAX, &segments, count);
+  int rc = sdm_log_segment_refs(l, INT64_MAX, &segments, &out->count);
   if (rc < 0) return rc;
   int64_t first_dirty = sdm_first_dirty(l);
-  sdm_segment_info *infos = new_infos(segments, *count);
-  if (!infos) rc = sdm_no_memory();
-  for (size_t i = 0; rc == 0 && i < *count; i++) {
-    rc = fill(l, segments[i], i + 1 < *count ? segments[i + 1]->base_offset : -1, first_dirty, &infos[i]);
+  out->infos = new_infos(segments, out->count);
+  if (!out->infos) rc = sdm_no_memory();
+  for (size_t i = 0; rc == 0 && i < out->count; i++) {
+    rc = fill(l, segments[i], i + 1 < out->count ? segments[i + 1]->base_offset : -1, first_dirty, &out->infos[i]);
   }
-  sdm_segments_unref(segments, *count);
-  if (rc < 0) {
-    sdm_free(infos);
-    return rc;
-  }
-  *out = infos;
+  sdm_segments_unref(segments, out->count);
+  if (rc < 0) sdm_free(out->infos);
+  return rc;
+}
+
+int sdm_log_segments(sdm_log *l, sdm_segment_info **out, size_t *count) {
+  listing all;
+  int rc = sdm_log_check(l);
+  if (rc == 0) rc = sdm_log_steadily(l, list_all, &all);
+  if (rc < 0) return rc;
+  *out = all.infos;
+  *count = all.count;
   return 0;
 }
 
 void sdm_segments_free(sdm_segment_info *segments) { sdm_free(segments); }
 
-static int sum_sizes(sdm_log *l, sdm_log_stats *out) {
+static int sum_sizes(sdm_log *l, void *context) {
+  sdm_log_stats *out = context;
   sdm_segment **segments;
   size_t count;
   sdm_end end;
   int rc = sdm_log_segment_refs(l, INT64_MAX, &segments, &count);
   if (rc < 0) return rc;
   out->segments = (int64_t)count;
+  out->size = 0;
   for (size_t i = 0; rc == 0 && i < count; i++) {
     int64_t size;
     rc = sdm_log_segment_limit(l, segments[i], &size);
@@ -90,7 +103,7 @@ int sdm_log_get_stats(sdm_log *l, int64_t now, sdm_log_stats *out) {
   sdm_cleanable cleanable;
   sdm_log_stats s = {.purge_floor = -1};
   int rc = sdm_log_latest(l, &s.log_end_offset);
-  if (rc == 0) rc = sum_sizes(l, &s);
+  if (rc == 0) rc = sdm_log_steadily(l, sum_sizes, &s);
   if (rc < 0) return rc;
   s.log_start_offset = sdm_log_start(l);
   s.durable_offset = s.log_end_offset;
