@@ -63,7 +63,8 @@ typedef struct sdm_store_options {
   bool create;                            /* make the directory when it is missing */
   bool background;                        /* a thread does retention, cleaning, flushing, delayed deletion (one process of a store) */
   bool wall_clock;                        /* `now` is the machine's time; else the background thread goes by the last `now` it saw */
-  sdm_settings defaults;                  /* topic configs for topics that do not set them */
+  sdm_settings defaults;                  /* topic configs for topics that do not set them; of this process, as a broker's config file is of the
+                                          ** broker: every process that opens the store should give the same */
   sdm_settings options;                   /* broker settings: log.cleaner.dedupe.buffer.size, ... */
 } sdm_store_options;
 

@@ -33,7 +33,7 @@ static int errno_code(int error) {
     case ENOSPC: case EFBIG: case EDQUOT: return SDM_DISK_FULL;
     case ENOENT: return SDM_NOT_FOUND;
     case ENOMEM: return SDM_NO_MEMORY;
-    case EROFS: case EACCES: return SDM_READONLY;
+    case EROFS: return SDM_READONLY;
     default: return SDM_IO;
   }
 }

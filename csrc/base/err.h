@@ -41,7 +41,7 @@ typedef enum sdm_code {
 int sdm_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* The same for a failed system call: chooses the code from errno value `error` (ENOSPC, EDQUOT and EFBIG disk_full, ENOENT not_found, ENOMEM
-** no_memory, EROFS and EACCES readonly, else io) and appends its text. */
+** no_memory, EROFS readonly, else io) and appends its text. */
 int sdm_fail_errno(int error, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* Puts text in front of the thread's message ("topic 'a': " + what was there) and returns `code` unchanged. */

@@ -107,9 +107,22 @@ int sdm_config_apply(sdm_config_set *set, const sdm_settings *given, int32_t *pa
   return 0;
 }
 
-int sdm_config_reset(sdm_config_set *set, const char *name) {
+static ptrdiff_t find(const char *name) {
   ptrdiff_t i = sdm_rule_find(RULES, SDM_CONFIGS, name);
-  if (i < 0) return sdm_fail(SDM_MISUSE, "config '%.80s': there is no topic config of that name", name);
+  if (i < 0 && strcmp(name, "partitions") == 0) sdm_fail(SDM_MISUSE, "config 'partitions': it belongs to one topic and has no default to go back to");
+  else if (i < 0) sdm_fail(SDM_MISUSE, "config '%.80s': there is no topic config of that name", name);
+  return i;
+}
+
+int sdm_config_refuse_if_set(const sdm_config_set *set, const char *name) {
+  ptrdiff_t i = find(name);
+  if (i < 0) return SDM_MISUSE;
+  return set->has[i] ? sdm_fail(SDM_MISUSE, "config '%.80s': it is to be set and to go back to its default; one of them", name) : 0;
+}
+
+int sdm_config_reset(sdm_config_set *set, const char *name) {
+  ptrdiff_t i = find(name);
+  if (i < 0) return SDM_MISUSE;
   set->has[i] = false;
   set->integer[i] = 0;
   set->number[i] = 0;

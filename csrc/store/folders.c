@@ -18,10 +18,32 @@ int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t
     sdm_file_info info;
     char *path = folder_path(s, topic, p);
     rc = path ? s->env.fs->path_info(s->env.fs, path, &info) : sdm_no_memory();
-    if (rc == 0) rc = sdm_fail(SDM_EXISTS, "%s is there and belongs to no topic of this store; move it away, or bring it in with import", path);
+    if (rc == 0) rc = sdm_fail(SDM_EXISTS, "%s is there and belongs to no topic of this store; move it away, or give the topic another name", path);
     else if (rc == SDM_NOT_FOUND) rc = 0;
     sdm_free(path);
   }
+  return rc;
+}
+
+static bool is_ours(sdm_store *s, const char *name) {
+  char topic[SDM_TOPIC_NAME_MAX + 1];
+  int32_t partition;
+  sdm_file_info info;
+  if (sdm_partition_name_decode(name, topic, &partition) < 0) return false;
+  char *path = sdm_format("%s/%s/%s", s->env.root, name, SDM_CONTROL_NAME);
+  bool there = path && s->env.fs->path_info(s->env.fs, path, &info) == 0;
+  sdm_free(path);
+  return there;
+}
+
+int sdm_folders_check_none(sdm_store *s) {
+  sdm_names names = {0};
+  int rc = s->env.fs->list(s->env.fs, s->env.root, &names);
+  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+    if (!is_ours(s, names.items[i])) continue;
+    rc = sdm_fail(SDM_CORRUPT, "%s is missing, but %s is a partition of a store; restore it from a backup, or move the partitions away", SDM_TOPICS_NAME, names.items[i]);
+  }
+  sdm_names_clear(&names);
   return rc;
 }
 

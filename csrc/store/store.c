@@ -195,6 +195,15 @@ static int set_up(sdm_store *s, const sdm_store_options *o) {
   return 0;
 }
 
+static bool is_store(sdm_fs *fs, const char *path) {
+  sdm_file_info info;
+  char *lock = sdm_format("%s/%s", path, SDM_LOCK_NAME), *topics = sdm_format("%s/%s", path, SDM_TOPICS_NAME);
+  bool found = (lock && fs->path_info(fs, lock, &info) == 0) || (topics && fs->path_info(fs, topics, &info) == 0);
+  sdm_free(lock);
+  sdm_free(topics);
+  return found;
+}
+
 static int find_root(sdm_fs *fs, const char *path, bool create, sdm_file_info *info) {
   int rc = fs->path_info(fs, path, info);
   if (rc == SDM_NOT_FOUND && !create) return sdm_fail(SDM_NOT_FOUND, "there is no store %s, and it is not to be created", path);
@@ -204,6 +213,7 @@ static int find_root(sdm_fs *fs, const char *path, bool create, sdm_file_info *i
     if (rc == 0) rc = fs->path_info(fs, path, info);
   }
   if (rc == 0 && !info->directory) rc = sdm_fail(SDM_IO, "%s is not a directory", path);
+  if (rc == 0 && !create && !is_store(fs, path)) rc = sdm_fail(SDM_NOT_FOUND, "%s is a folder, but no store: it has no %s", path, SDM_LOCK_NAME);
   return rc;
 }
 
@@ -227,20 +237,12 @@ static int open_fresh(const char *path, const sdm_store_options *o, const sdm_fi
 
 /* The store of this process that is open already. What is given anew (defaults, options, a background thread) holds for all from now on. */
 static int share(sdm_store *s, const sdm_store_options *o) {
-  sdm_config_set defaults;
-  sdm_options options;
   sdm_mutex_lock(&s->lock);
-  defaults = s->defaults;
-  options = s->options;
-  int rc = sdm_config_apply(&defaults, &o->defaults, NULL);
-  if (rc == 0) rc = sdm_options_apply(&options, &o->options);
-  if (rc == 0) {
-    s->defaults = defaults;
-    s->options = options;
-    s->env.linger_ms = options.linger_ms;
-    s->env.batch_size = options.batch_size;
-    if (o->defaults.count) s->topics_generation = UINT64_MAX;
-  }
+  int rc = sdm_config_apply(&s->defaults, &o->defaults, NULL);
+  if (rc == 0) rc = sdm_options_apply(&s->options, &o->options);
+  s->env.linger_ms = s->options.linger_ms;
+  s->env.batch_size = s->options.batch_size;
+  if (o->defaults.count) s->topics_generation = UINT64_MAX;
   sdm_mutex_unlock(&s->lock);
   if (rc == 0 && o->background && !o->readonly && !s->background) rc = sdm_background_start(s);
   if (rc < 0) return rc;
@@ -256,13 +258,26 @@ static sdm_store *find_open(const sdm_file_info *info, bool readonly) {
   return NULL;
 }
 
+/* Before anything is made on disk. */
+static int check_settings(const sdm_store_options *o) {
+  sdm_config_set defaults = {0};
+  sdm_log_config effective;
+  sdm_options options;
+  sdm_options_default(&options);
+  int rc = sdm_options_apply(&options, &o->options);
+  if (rc == 0) rc = sdm_config_apply(&defaults, &o->defaults, NULL);
+  return rc == 0 ? sdm_config_effective(&(sdm_config_set){0}, &defaults, &effective) : rc;
+}
+
 int sdm_store_open(const char *path, const sdm_store_options *o, int64_t now, sdm_store **out) {
   sdm_file_info info;
   sdm_store *s = NULL;
+  int rc = check_settings(o);
+  if (rc < 0) return rc;
   sdm_after_fork(let_go_of_locks);
   sdm_mutex_lock(&registry_lock);
   if (!o->readonly) sdm_survive_file_size_limit();
-  int rc = find_root(sdm_fs_posix(), path, o->create && !o->readonly, &info);
+  rc = find_root(sdm_fs_posix(), path, o->create && !o->readonly, &info);
   if (rc == 0 && (s = find_open(&info, o->readonly))) {
     rc = share(s, o);
   } else if (rc == 0 && (rc = open_fresh(path, o, &info, now, &s)) == 0) {

@@ -83,6 +83,7 @@ int sdm_store_topics_save(sdm_store *s);                   /* under both; others
 int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics that are marked as deleted, after a crash */
 
 /* folders.c: partitions' folders */
+int sdm_folders_check_none(sdm_store *s);                  /* SDM_CORRUPT: there are some of ours, so sediment.topics was lost */
 int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t to);   /* SDM_EXISTS */
 int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition);
 int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t due);   /* unlinked at `due` */

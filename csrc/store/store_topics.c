@@ -11,7 +11,7 @@ static int read_file(sdm_store *s, sdm_topics_file *out) {
   char *path = sdm_format("%s/%s", s->env.root, SDM_TOPICS_NAME), *text = NULL;
   size_t size = 0;
   int rc = path ? sdm_fs_read_all(s->env.fs, path, LIMIT, &text, &size) : sdm_no_memory();
-  if (rc == SDM_NOT_FOUND) rc = 0;
+  if (rc == SDM_NOT_FOUND) rc = sdm_folders_check_none(s);      /* a new store has no file yet, and no partitions */
   if (rc == 0) rc = sdm_topics_decode(out, text ? text : "", size);
   sdm_free(text);
   sdm_free(path);

@@ -93,6 +93,12 @@ int sdm_topic_log(sdm_topic *t, int32_t partition, int64_t now, sdm_log **out) {
 static int change_config(sdm_store *s, sdm_config_set *set, const sdm_settings *given, const char *const *reset, size_t reset_count, int32_t *partitions) {
   sdm_log_config effective;
   int rc = 0;
+  if (reset_count > 0) {                   /* a config in both lists would be neither set nor reset for sure */
+    sdm_config_set both = {0};
+    int32_t ignored;
+    if ((rc = sdm_config_apply(&both, given, &ignored)) < 0) return rc;
+    for (size_t i = 0; rc == 0 && i < reset_count; i++) rc = sdm_config_refuse_if_set(&both, reset[i]);
+  }
   for (size_t i = 0; rc == 0 && i < reset_count; i++) rc = sdm_config_reset(set, reset[i]);
   if (rc == 0) rc = sdm_config_apply(set, given, partitions);
   return rc == 0 ? sdm_config_effective(set, &s->defaults, &effective) : rc;

@@ -25,7 +25,7 @@ TEST(system_errors_choose_their_code) {
   CHECK_INT(sdm_fail_errno(ENOENT, "w"), SDM_NOT_FOUND);
   CHECK_INT(sdm_fail_errno(ENOMEM, "w"), SDM_NO_MEMORY);
   CHECK_INT(sdm_fail_errno(EROFS, "w"), SDM_READONLY);
-  CHECK_INT(sdm_fail_errno(EACCES, "w"), SDM_READONLY);
+  CHECK_INT(sdm_fail_errno(EACCES, "w"), SDM_IO);
   CHECK_INT(sdm_fail_errno(EIO, "w"), SDM_IO);
   CHECK_INT(sdm_fail_errno(EMFILE, "w"), SDM_IO);
 }
