@@ -7,37 +7,45 @@
 #include "log/scanner.h"
 #include "log/seek.h"
 
-/* From the last index entry, or from the last look's end on, as far as batches are valid. A torn or half-written tail is where the log ends today. */
-static int scan_tail(sdm_segment *s, int64_t from, int64_t size, sdm_end *end) {
-  sdm_scanner scan = {0};
+/* From the last index entry, or from the last look's end on, as far as batches are valid. A torn or half-written tail is where the log ends today;
+** damage with good batches behind it is no end. What was found to have none behind it is not searched again.
+*/
+static int scan_tail(sdm_log *l, sdm_scanner *scan, sdm_end *end) {
   sdm_batch b;
   const uint8_t *bytes;
-  int rc = sdm_seek_near(s, &scan, INT64_MAX, size);
-  if (rc < 0) return rc;
-  if (from > scan.position) scan.position = from;
   for (;;) {
-    while ((rc = sdm_scan_batch(&scan, &b, &bytes)) == 1) {
+    int rc;
+    while ((rc = sdm_scan_batch(scan, &b, &bytes)) == 1) {
       end->sealed_end = sdm_batch_last_offset(&b) + 1;
-      end->position = scan.position;
+      end->position = scan->position;
     }
-    if (rc != SDM_CORRUPT || sdm_scan_resync(&scan, end->sealed_end) != 1) break;   /* damage with good batches behind it is no end */
+    if (rc != SDM_CORRUPT) return rc;
+    if (scan->position == l->bare_stop && scan->limit == l->bare_size) return 0;
+    int64_t stop = scan->position;
+    if ((rc = sdm_scan_resync(scan, end->sealed_end)) == 1) continue;
+    l->bare_stop = stop;
+    l->bare_size = scan->limit;
+    return rc;
   }
-  sdm_scanner_free(&scan);
-  return rc == SDM_CORRUPT ? 0 : rc;
 }
 
 static int refresh_end(sdm_log *l, sdm_segment *s, sdm_end *end) {
+  sdm_scanner scan = {0};
   sdm_file *f;
   sdm_file_info info;
   int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) rc = l->fs->info(f, &info);
+  if (rc == 0) rc = sdm_seek_near(s, &scan, INT64_MAX, info.size);
   if (rc < 0) return rc;
   if (end->active_base != s->base_offset) {
     memset(end, 0, sizeof *end);
     end->active_base = end->sealed_end = s->base_offset;
     end->max_timestamp = -1;
   }
-  return scan_tail(s, end->position, info.size, end);
+  if (end->position > scan.position) scan.position = end->position;
+  rc = scan_tail(l, &scan, end);
+  sdm_scanner_free(&scan);
+  return rc;
 }
 
 static void refresh_start(sdm_log *l) {
@@ -70,16 +78,56 @@ int sdm_bare_refresh(sdm_log *l) {
   return 0;
 }
 
-/* The topic and partition that the folder's name tells; "" for a folder with another name, which then has no checkpoint. */
-int sdm_log_open_bare(const char *dir, sdm_log **out) {
-  char topic[SDM_TOPIC_NAME_MAX + 1] = "";
-  int32_t partition = -1;
+/* Whether the page is of the store's incarnation. While the first process of one puts the partitions right, it is about to be. */
+static bool page_is_current(sdm_log *l, const uint8_t boot_id[SDM_BOOT_ID], uint64_t incarnation) {
+  enum { TRIES = 30 };
+  for (int i = 0; i < TRIES && sdm_control_valid(l->control, boot_id); i++) {
+    if (atomic_load(&l->control->incarnation) == incarnation) return true;
+    sdm_log_await_change(l, i);
+  }
+  return false;
+}
+
+/* A partition of a store that is open somewhere, or was when its last process died: then the page tells what the files do not yet. */
+static void attach_page(sdm_log *l) {
+  uint8_t boot_id[SDM_BOOT_ID];
+  char *root = sdm_strdup(l->dir), *slash = root ? strrchr(root, '/') : NULL;
+  if (slash) *slash = 0;
+  if (l->env) memcpy(boot_id, l->env->boot_id, SDM_BOOT_ID);
+  bool known = slash && (l->env || sdm_boot_id(boot_id) == 0);
+  uint64_t incarnation = known ? sdm_root_incarnation(l->fs, root, boot_id) : 0;
+  sdm_free(root);
+  if (incarnation == 0 || sdm_control_map(l->fs, l->dir, false, &l->control_file, &l->control) < 0) return;
+  l->incarnation = incarnation;
+  l->generation = UINT64_MAX;
+  if (page_is_current(l, boot_id, incarnation)) return;
+  sdm_control_unmap(l->fs, l->control_file, l->control);
+  l->control_file = NULL;
+  l->control = NULL;
+}
+
+int sdm_bare_open(sdm_log *l) {
+  l->bare_end.active_base = l->bare_stop = -1;
+  attach_page(l);
+  return l->control ? 0 : sdm_bare_refresh(l);
+}
+
+static sdm_log *new_bare(const char *given) {
+  char topic[SDM_TOPIC_NAME_MAX + 1] = "", *dir = sdm_strdup(given);
+  int32_t partition = -1;                  /* "" and -1 for a folder with a name of another kind: it has no checkpoint */
+  if (!dir) return NULL;
+  for (size_t n = strlen(dir); n > 1 && dir[n - 1] == '/'; n--) dir[n - 1] = 0;
   const char *slash = strrchr(dir, '/');
   sdm_partition_name_decode(slash ? slash + 1 : dir, topic, &partition);
   sdm_log *l = sdm_log_new(sdm_fs_posix(), dir, topic, partition);
+  sdm_free(dir);
+  return l;
+}
+
+int sdm_log_open_bare(const char *dir, sdm_log **out) {
+  sdm_log *l = new_bare(dir);
   if (!l) return sdm_no_memory();
-  l->bare_end.active_base = -1;
-  int rc = sdm_bare_refresh(l);
+  int rc = sdm_bare_open(l);
   if (rc < 0) {
     sdm_log_unref(l);
     return rc;

@@ -1,12 +1,13 @@
-/* Logs without a control page: a bare partition directory, or one of a store that is opened read-only while nobody writes to it. Nothing is
-** written, created or locked; the end is where the valid batches of the last segment end, looked for anew at each call, since a broker may be
-** appending.
+/* Logs that are only read: a bare partition directory, or one of a store that is opened read-only. Nothing is written, created or locked. While
+** processes have the store open the end is what their control page says; else it is where the valid batches of the last segment end, looked for anew
+** at each call, since a broker may be appending.
 */
 #ifndef SDM_LOG_BARE_H
 #define SDM_LOG_BARE_H
 
 #include "log/log.h"
 
+int sdm_bare_open(sdm_log *l);           /* finds out which of the two it is */
 int sdm_bare_refresh(sdm_log *l);        /* brings list, start and end up to date */
 sdm_log *sdm_log_new(sdm_fs *fs, const char *dir, const char *topic, int32_t partition);   /* log.c */
 int sdm_log_reload_bare(sdm_log *l);     /* log.c: reads the list of segments */

@@ -36,6 +36,20 @@ void sdm_control_unmap(sdm_fs *fs, sdm_file *file, sdm_control *c) {
   if (file) fs->close(file);
 }
 
+uint64_t sdm_root_incarnation(sdm_fs *fs, const char *root, const uint8_t boot_id[SDM_BOOT_ID]) {
+  struct { char magic[8]; uint32_t version, size; uint8_t boot_id[SDM_BOOT_ID]; uint64_t incarnation; } head;
+  char *path = sdm_format("%s/%s", root, SDM_CONTROL_NAME);
+  sdm_file *f;
+  size_t got = 0;
+  int rc = path ? fs->open(fs, path, SDM_OPEN_READ, &f) : sdm_no_memory();
+  sdm_free(path);
+  if (rc < 0) return 0;
+  rc = fs->read(f, &head, sizeof head, 0, &got);
+  fs->close(f);
+  bool ours = rc == 0 && got == sizeof head && memcmp(head.magic, SDM_STORE_PAGE_MAGIC, 8) == 0 && memcmp(head.boot_id, boot_id, SDM_BOOT_ID) == 0;
+  return ours ? head.incarnation : 0;
+}
+
 bool sdm_control_valid(const sdm_control *c, const uint8_t boot_id[SDM_BOOT_ID]) {
   return memcmp(c->magic, MAGIC, sizeof MAGIC) == 0 && c->version == VERSION && c->size == SDM_CONTROL_BYTES &&
          memcmp(c->boot_id, boot_id, SDM_BOOT_ID) == 0;

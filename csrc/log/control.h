@@ -83,6 +83,10 @@ typedef struct sdm_control {
   sdm_end slots[2];
 } sdm_control;
 
+/* The store's own page, `sediment.control` in its root, begins with the same fields and this magic. Its incarnation is that of all pages that count. */
+#define SDM_STORE_PAGE_MAGIC "SDMSTORE"
+uint64_t sdm_root_incarnation(sdm_fs *fs, const char *root, const uint8_t boot_id[SDM_BOOT_ID]);   /* 0: the store is closed, or there is none */
+
 /* Maps the control file of partition directory `dir`, made and its blocks reserved when writable, whatever it holds. */
 int sdm_control_map(sdm_fs *fs, const char *dir, bool writable, sdm_file **file, sdm_control **out);
 void sdm_control_unmap(sdm_fs *fs, sdm_file *file, sdm_control *c);

@@ -70,27 +70,6 @@ static int open_writable(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   return rc;
 }
 
-/* While a writer makes the page anew it tells nothing: its lock is waited for. */
-static bool page_is_live(sdm_log *l) {
-  if (l->fs->lock(l->control_file, 0, SDM_LOCK_SHARED, true) < 0) return false;
-  bool live = sdm_control_valid(l->control, l->env->boot_id) && atomic_load(&l->control->incarnation) != 0;
-  l->fs->lock(l->control_file, 0, SDM_LOCK_NONE, false);
-  return live;
-}
-
-/* A reader of a store that others may be writing to believes their control page; without one it looks at the files alone. */
-static int open_readonly(sdm_log *l) {
-  int rc = sdm_control_map(l->fs, l->dir, false, &l->control_file, &l->control);
-  if (rc == 0 && page_is_live(l)) {
-    l->generation = UINT64_MAX;
-    return 0;
-  }
-  if (rc == 0) sdm_control_unmap(l->fs, l->control_file, l->control);
-  l->control_file = NULL;
-  l->control = NULL;
-  return sdm_bare_refresh(l);
-}
-
 int sdm_log_open(sdm_env *env, const char *topic, int32_t partition, const sdm_log_config *cfg, int64_t now, sdm_log **out) {
   char *dir = sdm_format("%s/%s-%d", env->root, topic, partition);
   sdm_log *l = dir ? sdm_log_new(env->fs, dir, topic, partition) : NULL;
@@ -99,7 +78,7 @@ int sdm_log_open(sdm_env *env, const char *topic, int32_t partition, const sdm_l
   l->env = env;
   l->config = *cfg;
   l->writable = env->writable;
-  int rc = env->writable ? open_writable(l, cfg, now) : open_readonly(l);
+  int rc = env->writable ? open_writable(l, cfg, now) : sdm_bare_open(l);
   if (rc < 0) {
     sdm_log_unref(l);
     return sdm_fail_within(rc, "partition %s-%d: ", topic, partition);
@@ -127,13 +106,32 @@ static int check_deleted(const sdm_log *l) {
   return sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", l->topic);
 }
 
-int sdm_log_check(const sdm_log *l) {
-  if (l->fork_count != sdm_fork_count()) return sdm_fail(SDM_FORKED, "this handle was opened before fork; open the store anew in the child");
-  if (atomic_load_explicit(&l->closed, memory_order_relaxed)) return sdm_fail(SDM_CLOSED, "the store is closed");
-  return l->control ? check_deleted(l) : 0;
+/* Who only reads a page sees it made anew when another incarnation takes the partition over: that takes a moment. */
+static int follow_incarnation(sdm_log *l) {
+  uint64_t now = 0;
+  for (int i = 0; i < SDM_AWAIT_MAX; i++) {
+    now = atomic_load_explicit(&l->control->incarnation, memory_order_acquire);
+    if (now == l->incarnation) return 0;
+    if (now & 1) break;                    /* those of an unfinished recovery are even */
+    sdm_log_await_change(l, i);
+  }
+  if (!(now & 1)) return sdm_fail(SDM_BUSY, "%s is being recovered by another process; try again", l->dir);
+  sdm_mutex_lock(&l->lock);
+  l->incarnation = now;
+  l->generation = UINT64_MAX;
+  sdm_mutex_unlock(&l->lock);
+  return 0;
 }
 
-int sdm_log_check_writable(const sdm_log *l) {
+int sdm_log_check(sdm_log *l) {
+  if (l->fork_count != sdm_fork_count()) return sdm_fail(SDM_FORKED, "this handle was opened before fork; open the store anew in the child");
+  if (atomic_load_explicit(&l->closed, memory_order_relaxed)) return sdm_fail(SDM_CLOSED, "the store is closed");
+  if (!l->control) return 0;
+  int rc = check_deleted(l);
+  return rc == 0 && !l->writable ? follow_incarnation(l) : rc;
+}
+
+int sdm_log_check_writable(sdm_log *l) {
   int rc = sdm_log_check(l);
   if (rc < 0) return rc;
   if (!l->writable) return sdm_fail(SDM_READONLY, "%s was opened read-only", l->dir);

@@ -50,6 +50,8 @@ struct sdm_log {
   sdm_log_config config;                   /* the topic's, as of the last use by this process */
   int64_t bare_start;
   sdm_end bare_end;                        /* without a control page: what the last look found */
+  int64_t bare_stop, bare_size;            /* where that look met damage with nothing behind it, in a file of that size; -1: it met none */
+  uint64_t incarnation;                    /* of the page, for those who only read it */
 };
 
 /* ---- log.c: life, and the list of segments ---- */
@@ -64,8 +66,8 @@ void sdm_log_set_config(sdm_log *l, const sdm_log_config *cfg);
 void sdm_log_get_config(sdm_log *l, sdm_log_config *out);
 
 /* Before an operation: closed, forked, deleted, failed. */
-int sdm_log_check(const sdm_log *l);
-int sdm_log_check_writable(const sdm_log *l);
+int sdm_log_check(sdm_log *l);
+int sdm_log_check_writable(sdm_log *l);
 
 int sdm_log_lock(sdm_log *l);              /* control->lock, with the state put right when its last owner died */
 void sdm_log_unlock(sdm_log *l);

@@ -133,20 +133,39 @@ int sdm_scan_displaced(sdm_scanner *s, const sdm_batch *b, int64_t expected, con
 }
 
 /* Whether a valid batch with a base offset of at least `offset` begins at `position`. */
-static int valid_here(sdm_scanner *s, int64_t offset) {
+static int valid_here(sdm_scanner *s, int64_t offset, int64_t *budget) {
   sdm_batch b;
   int rc = look(s, SDM_BATCH_HEADER, WINDOW);
   if (rc <= 0) return rc;
   const uint8_t *p = here(s);
   if (p[16] != 2 || (int64_t)sdm_get64(p) < offset || sdm_batch_decode(p, SDM_BATCH_HEADER, &b) < 0) return 0;
   if (b.size > s->limit - s->position || (rc = look(s, b.size, WINDOW)) <= 0) return rc < 0 ? rc : 0;
+  *budget -= b.size;
   return sdm_batch_crc_ok(here(s), &b) ? 1 : 0;
 }
 
+enum { MAGIC_AT = 16, MAGIC = 2 };
+
+/* Moves on to the next place where a batch's magic would stand right, as far as the window reaches. False: there is none in it. */
+static bool skip_to_magic(sdm_scanner *s) {
+  const uint8_t *from = here(s) + MAGIC_AT, *end = s->window.data + s->window.size;
+  const uint8_t *found = from < end ? memchr(from, MAGIC, (size_t)(end - from)) : NULL;
+  s->position += found ? found - from : end - from > 0 ? end - from : 1;
+  return found != NULL;
+}
+
 int sdm_scan_resync(sdm_scanner *s, int64_t offset) {
-  int64_t damaged = s->position;
-  for (s->position++; s->limit - s->position >= SDM_BATCH_HEADER; s->position++) {
-    int rc = valid_here(s, offset);
+  enum { LOOKS = 16 };                     /* times the rest may be read for checksums: forged headers must not make it endless */
+  int64_t damaged = s->position, budget = (s->limit - s->position) * LOOKS + WINDOW;
+  for (s->position++; s->limit - s->position >= SDM_BATCH_HEADER && budget > 0; s->position++) {
+    int rc = look(s, SDM_BATCH_HEADER, WINDOW);
+    if (rc < 0) return rc;
+    if (rc == 0) break;
+    if (!skip_to_magic(s)) {
+      s->position--;
+      continue;
+    }
+    rc = valid_here(s, offset, &budget);
     if (rc != 0) return rc;
   }
   s->position = damaged;

@@ -21,7 +21,7 @@ static void let_go_of_locks(void) {
   }
 }
 
-static const char MAGIC[8] = "SDMSTORE";
+static const char MAGIC[8] = SDM_STORE_PAGE_MAGIC;
 enum { VERSION = 1, CONTROL_BYTES = 4096 };
 _Static_assert(sizeof(sdm_store_control) <= CONTROL_BYTES, "one page");
 
@@ -321,7 +321,9 @@ static void leave_clean_mark(sdm_store *s) {
   static const char text[] = "{\"version\":0,\"brokerEpoch\":-1}";
   sdm_fs *fs = s->env.fs;
   if (fs->lock(s->lock_file, SDM_BYTE_GATE, SDM_LOCK_EXCLUSIVE, false) < 0) return;
-  if (fs->lock(s->lock_file, SDM_BYTE_ALIVE, SDM_LOCK_EXCLUSIVE, false) == 0) sdm_fs_replace(fs, s->env.root, SDM_CLEAN_SHUTDOWN_NAME, text, sizeof text - 1);
+  if (fs->lock(s->lock_file, SDM_BYTE_ALIVE, SDM_LOCK_EXCLUSIVE, false) < 0) return;
+  s->control->incarnation = 0;             /* the pages say nothing more: all is in the files, which others may change from now on */
+  sdm_fs_replace(fs, s->env.root, SDM_CLEAN_SHUTDOWN_NAME, text, sizeof text - 1);
 }
 
 /* Handles of a closed store may live on for long, until Lua collects them: they keep no file open. One that a reader holds closes with it. */

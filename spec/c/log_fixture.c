@@ -53,6 +53,18 @@ void fixture_defaults(sdm_log_config *cfg) {
   };
 }
 
+/* What a store writes into its own control page, for those who only read. */
+static void write_root_page(fixture *f) {
+  struct { char magic[8]; uint32_t version, size; uint8_t boot_id[SDM_BOOT_ID]; uint64_t incarnation; } head = {SDM_STORE_PAGE_MAGIC, 1, 4096, {0}, f->env.incarnation};
+  char path[512];
+  sdm_file *file;
+  memcpy(head.boot_id, f->env.boot_id, SDM_BOOT_ID);
+  snprintf(path, sizeof path, "%s/%s", f->env.root, SDM_CONTROL_NAME);
+  if (!CHECK_INT(f->env.fs->open(f->env.fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE, &file), 0)) return;
+  CHECK_INT(sdm_fs_posix()->write(file, &head, sizeof head, 0), 0);
+  f->env.fs->close(file);
+}
+
 void fixture_begin(fixture *f) {
   const char *tmp = getenv("TMPDIR");
   *f = (fixture){.now = FIXTURE_T0};
@@ -72,6 +84,7 @@ void fixture_begin(fixture *f) {
     .linger_ms = INT64_MAX, .batch_size = SDM_STAGE_BYTES,
   };
   fixture_defaults(&f->cfg);
+  write_root_page(f);
 }
 
 bool fixture_open(fixture *f) {
@@ -86,7 +99,8 @@ bool fixture_open(fixture *f) {
 void fixture_crash(fixture *f) {
   sdm_log_unref(f->log);
   f->log = NULL;
-  f->env.incarnation++;
+  f->env.incarnation += 2;                 /* even ones are of unfinished recoveries */
+  write_root_page(f);
 }
 
 void fixture_power_loss(fixture *f) {
