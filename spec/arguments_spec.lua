@@ -33,6 +33,57 @@ describe("arguments", function()
       raises("bad argument #2 to 'append' %(value: string expected, got boolean%)", function() topic:append("k", true) end)
     end)
 
+    -- What a record of this value, and of this key, has for them.
+    local function kept(key, value)
+      topic:append(key, value, { headers = { { key, value } } })
+      local list = support.collect(topic:records())
+      local r = list[#list]
+      assert.same({ { r.key, r.value } }, r.headers)
+      topic:append_batch { { key = key, value = value } }
+      list = support.collect(topic:records())
+      assert.same({ r.key, r.value }, { list[#list].key, list[#list].value })
+      return r.key, r.value
+    end
+
+    it("have whole numbers as their digits", function()
+      local wholes = { [0] = "0", [24] = "24", [-7] = "-7", [1e15] = "1000000000000000", [123456789012345] = "123456789012345",
+                       [2 ^ 53] = "9007199254740992", [-2 ^ 53] = "-9007199254740992", [2 ^ 53 - 1] = "9007199254740991" }
+      for number, text in pairs(wholes) do
+        assert.same({ text, text }, { kept(number, number) })
+        assert.same({ text, text }, { kept(number * 1.0, number / 1) })
+      end
+      assert.same({ "0", "0" }, { kept(-0.0, -0.0) })
+      if math.maxinteger then
+        assert.same({ "9223372036854775807", "-9223372036854775808" }, { kept(math.maxinteger, math.mininteger) })
+      end
+    end)
+
+    it("have other numbers in the shortest form that reads back", function()
+      local texts = { { 0.5, "0.5" }, { 0.1, "0.1" }, { -2.25, "-2.25" }, { 1e-7, "1e-07" }, { 1e300, "1e+300" },
+                      { 2 ^ 60, "1.152921504606847e+18" }, { 1 / 3, "0.3333333333333333" }, { 0.1 + 0.2, "0.30000000000000004" } }
+      for _, pair in ipairs(texts) do
+        local number, text = pair[1], pair[2]
+        local _, value = kept("k", number)
+        assert.equal(text, value)
+        assert.equal(number, tonumber(value))
+      end
+    end)
+
+    it("have no key that is not whole, and no number that is not finite", function()
+      local function append(key, value) return function() topic:append(key, value) end end
+      local function header(name, value) return function() topic:append("k", "v", { headers = { { name, value } } }) end end
+      raises("bad argument #1 to 'append' %(key: whole number or string expected, got 2.5%)", append(2.5, "v"))
+      raises("key: whole number or string expected, got 1.152921504606847e%+18, beyond 2^53", append(2 ^ 60, "v"))
+      raises("bad argument #2 to 'append' %(value: finite number or string expected, got nan%)", append("k", 0 / 0))
+      raises("value: finite number or string expected, got %-inf", append("k", -1 / 0))
+      raises("key: whole number or string expected, got inf", append(1 / 0))
+      raises("key: whole number or string expected, got nan", append(-(0 / 0)))
+      raises("headers%[1%]: whole number or string as name expected, got 0.5", header(0.5, "v"))
+      raises("headers%[1%]: finite number or string as value expected, got nan", header("h", 0 / 0))
+      raises("record 1: key: whole number or string expected, got 0.5", function() topic:append_batch { { key = 0.5 } } end)
+      assert.equal(0, topic:latest())
+    end)
+
     it("keep every byte", function()
       local all = {}
       for i = 0, 255 do all[i + 1] = string.char(i) end
@@ -71,7 +122,13 @@ describe("arguments", function()
       local list = support.collect(topic:records())
       assert.same({ { "a", "1" }, { "a" }, { "", "" }, { "5", "6" } }, list[1].headers)
       assert.is_nil(list[2].headers)
-      raises("headers: an array of pairs", function() topic:append("k", "v", { headers = "a" }) end)
+      local function headers(given) return function() topic:append("k", "v", { headers = given }) end end
+      raises("headers: an array of {name, value} pairs expected, got string", headers "a")
+      raises("headers: an array of {name, value} pairs expected, got the key 'trace'%)", headers { trace = "abc" })
+      raises("got the key 'trace'", headers { { "a", "b" }, trace = "abc" })
+      raises("got the key %[3%]%)", headers { { "a", "b" }, [3] = { "a", "b" } })
+      raises("got the key %[0.5%]%)", headers { [0.5] = { "a", "b" } })
+      raises("got the key %[true%]%)", headers { [true] = { "a", "b" } })
       raises("headers%[2%]: a pair {name, value} expected, got string", function()
         topic:append("k", "v", { headers = { { "a" }, "b" } })
       end)
@@ -100,12 +157,19 @@ describe("arguments", function()
 
     it("are refused with the number of the record", function()
       local function batch(second) return function() topic:append_batch { { key = "k" }, second } end end
-      raises("bad argument #1 to 'append_batch' %(record 2: unknown field 'vale'%)", batch { vale = 1 })
+      local fields = "; key=, value=, timestamp=, headers= expected%)"
+      raises("bad argument #1 to 'append_batch' %(record 2: unknown field 'vale'" .. fields, batch { vale = 1 })
       raises("record 2: key: string expected, got table", batch { key = {} })
       raises("record 2: timestamp: a whole number within 2^53 expected, got 0.5", batch { timestamp = 0.5 })
       raises("record 2: headers%[1%]: a pair", batch { headers = { 1 } })
       raises("record 2: table expected, got string", batch "k")
-      raises("records: array of tables expected, got string", function() topic:append_batch "k" end)
+      raises("record 2: unknown field %[[12]%]" .. fields, batch { "a", "b" })
+      raises("bad argument #1 to 'append_batch' %(records: an array of records expected, got the field '[kv]%w+'%)", function()
+        topic:append_batch { key = "a", value = "b" }
+      end)
+      raises("an array of records expected, got the field 'n'", function() topic:append_batch { { key = "a" }, n = 1 } end)
+      raises("an array of records expected, got the field %[0%]", function() topic:append_batch { [0] = { key = "a" } } end)
+      raises("records: an array of records expected, got string", function() topic:append_batch "k" end)
       raises("unknown option 'key'", function() topic:append_batch({}, { key = 1 }) end)
       raises("compression: one of none, gzip, snappy, lz4, zstd expected, got 'zip'", function()
         topic:append_batch({ { key = "k" } }, { compression = "zip" })
@@ -157,9 +221,11 @@ describe("arguments", function()
       local function records(options) return function() topic:records(options) end end
       raises("unknown option 'form'", records { form = 1 })
       raises("from: \"earliest\", \"latest\", an offset or {time = ms} expected", records { from = "first" })
-      raises("from: ", records { from = {} })
-      raises("from.time: a whole number", records { from = { time = "now" } })
-      raises("unknown option 'tme'", records { from = { tme = 1 } })
+      raises("bad argument #1 to 'records' %(from: {time = ms} expected, got an empty table%)", records { from = {} })
+      raises("bad argument #1 to 'records' %(from: {time = ms} expected, got the field 'ms'%)", records { from = { ms = 1 } })
+      raises("from: {time = ms} expected, got the field %[1%]", records { from = { 5 } })
+      raises("bad argument #1 to 'records' %(from.time: a whole number", records { from = { time = "now" } })
+      raises("got the field 'tme'", records { from = { time = 1, tme = 1 } })
       raises("from: a whole number within 2^53 expected, got 1.5", records { from = 1.5 })
       raises("to: a whole number", records { to = 2 ^ 54 })
       raises("isolation: \"committed\" or \"uncommitted\" expected, got 'dirty'", records { isolation = "dirty" })
@@ -191,6 +257,19 @@ describe("arguments", function()
     it("are checked", function()
       raises("bad argument #1 to 'open' %(path: string expected, got no value%)", function() sediment.open() end)
       raises("path: a string without NUL", function() sediment.open "a\0b" end)
+      raises("bad argument #1 to 'open' %(path: an empty string%)", function() sediment.open "" end)
+      raises("dir: an empty string", function() sediment.open_partition "" end)
+      raises("bad argument #2 to 'open' %(unknown option 'retention_ms'; it is a topic config: put it in defaults= or in " ..
+             "store:topic%(name, {...}%)%)", function() sediment.open("x", { retention_ms = 5 }) end)
+      raises("unknown option 'cleanup.policy'; it is a topic config", function() sediment.open("x", { ["cleanup.policy"] = "compact" }) end)
+      raises("unknown option 'partitions'; it is a topic config: put it in store:topic%(name, {...}%)", function()
+        sediment.open("x", { partitions = 5 })
+      end)
+      for _, name in ipairs { "linger_ms", "log.cleaner.enable", "log.cleaner.threads", "log.cleaner.io.buffer.load.factor" } do
+        raises("unknown option '" .. name .. "'; it is a store option: put it in options=%)", function()
+          sediment.open("x", { [name] = 5 })
+        end)
+      end
       raises("unknown option 'read_only'", function() sediment.open("x", { read_only = true }) end)
       raises("create: boolean expected, got string", function() sediment.open("x", { create = "yes" }) end)
       raises("clock: function expected, got number", function() sediment.open("x", { clock = 5 }) end)
@@ -255,7 +334,22 @@ describe("arguments", function()
 
   it("include the right self", function()
     local err = raised(topic.append, store, "k", "v")
-    assert.matches("sediment.topic expected, got userdata", err)
+    assert.matches("sediment.topic expected, got userdata; call it with ':'", err)
+    raises("bad argument #1 to 'latest' %(sediment.topic expected, got no value; call it with ':'%)", function() topic.latest() end)
+    raises("bad argument #1 to 'append' %(sediment.topic expected, got string; call it with ':'%)", function() topic.append("k", "v") end)
+    raises("bad argument #1 to 'close' %(sediment.store expected, got no value; call it with ':'%)", function() store.close() end)
+    raises("bad argument #1 to 'table' %(sediment.store expected, got string; call it with ':'%)", function() store.table "t" end)
+    raises("bad argument #1 to 'table' %(sediment.store expected, got userdata", function() store.table(topic) end)
+    local state = store:table "t"
+    for _, method in ipairs { "get", "update", "pairs", "count", "offset", "close" } do
+      local f = state[method]
+      for _, self in ipairs { "a", 5, {} } do
+        raises("bad argument #1 to '" .. method .. "' %(sediment.table expected, got " .. type(self) .. "; call it with ':'%)", function()
+          f(self)
+        end)
+      end
+      raises("sediment.table expected, got nil", function() f() end)
+    end
     assert.matches("sediment.store expected, got nil", raised(store.topics, nil))
     assert.matches("sediment.store expected, got table", raised(store.close, {}))
   end)
@@ -291,6 +385,43 @@ describe("the clock", function()
     trouble = { "stopped" }
     assert.equal(trouble, raised(topic.append, topic, "k", "v"))
     trouble = nil
+  end)
+
+  it("that raises does not keep the store open", function()
+    local trouble
+    local store = support.open(nil, { clock = function() if trouble then error(trouble, 0) end return support.now end })
+    local topic = store:topic("t", {})
+    topic:append("k", "v")
+    trouble = { "stopped" }
+    assert.equal(trouble, raised(store.close, store))
+    assert.matches("use after close", raised(topic.latest, topic))
+    assert.is_true(store:close())
+    assert.equal("sediment.store (closed)", tostring(store))
+  end)
+
+  it("that talks nonsense does not, either", function()
+    local path, time = support.path(), support.now
+    local store = support.open(path, { clock = function() return time end })
+    store:topic("t", {}):append("k", "v")
+    time = "noon"
+    raises("clock: a whole number of milliseconds expected, got string", function() store:close() end)
+    assert.is_true(store:close())
+    assert.equal("k=v", support.words(support.open(path):topic("t"):records()))
+  end)
+
+  it("is not asked by what does not depend on the time", function()
+    local trouble
+    local topic, store = support.topic({}, { clock = function() assert(not trouble, "asked") return support.now end })
+    topic:append("k", "v")
+    trouble = true
+    assert.same({ 0, 1, 1 }, { topic:earliest(), topic:latest(), topic:partitions() })
+    assert.equal("k=v", support.words(topic:records()))
+    assert.equal("k=v", support.words(topic:records { from = { time = 5 } }))
+    assert.equal(0, topic:offset_for_time(5))
+    assert.equal(1, #topic:segments())
+    assert.same({ "t" }, store:topics())
+    assert(topic:config() and topic:describe())
+    trouble = false
   end)
 
   it("may close the store under the call", function()

@@ -126,7 +126,7 @@ describe("objects", function()
       function() topic:latest() end, function() topic:offset_for_time(0) end, function() topic:delete_records(0) end,
       function() topic:roll() end, function() topic:flush() end, function() topic:retain() end, function() topic:compact() end,
       function() topic:segments() end, function() topic:config() end, function() topic:describe() end, function() topic:alter {} end,
-      function() topic:stats() end, function() iterator() end, function() state:update() end,
+      function() topic:stats() end, function() topic:partitions() end, function() iterator() end, function() state:update() end,
     }
     for _, call in ipairs(calls) do
       local err = raised(call)

@@ -72,6 +72,34 @@ describe("a state table", function()
     assert.equal("1", state:get "a")
   end)
 
+  it("takes numbers as keys as append does", function()
+    topic:append(24, 1)
+    topic:append(2 ^ 53, 2)
+    local state = store:table "t"
+    assert.same({ "1", "1", "1" }, { state:get(24), state:get(24.0), state:get "24" })
+    assert.equal("2", state:get(2 ^ 53))
+    assert.is_nil(state:get(25))
+    for shown, bad in pairs { ["2.5"] = 2.5, inf = 1 / 0, ["1.152921504606847e%+18, beyond 2^53"] = 2 ^ 60 } do
+      assert.matches("table_spec.lua:%d+: bad argument #1 to 'get' %(key: whole number or string expected, got " .. shown .. "%)",
+                     raised(function() state:get(bad) end))
+    end
+    assert.matches("key: string expected, got nil", raised(function() state:get() end))
+    assert.matches("key: string expected, got table", raised(function() state:get {} end))
+  end)
+
+  it("may be given to pairs where Lua lets it", function()
+    put(topic, "a=1 b=2 a-")
+    local state, seen = store:table "t", {}
+    assert.equal("function", type(getmetatable(state).__pairs))
+    for key, value in getmetatable(state).__pairs(state) do seen[key] = value end
+    assert.same({ b = "2" }, seen)
+    if _VERSION == "Lua 5.1" then return end
+    for key, value in pairs(state) do seen[key] = value .. "!" end
+    assert.same({ b = "2!" }, seen)
+    state:close()
+    assert.matches("table_spec.lua:%d+: use after close", raised(function() local f = pairs(state) return f end))
+  end)
+
   it("ignores records without a key", function()
     local plain = store:topic("plain", {})
     plain:append(nil, "x")
@@ -163,7 +191,9 @@ describe("a state table", function()
   end)
 
   it("checks its arguments", function()
-    assert.equal("unknown_topic", select(3, store:table "none"))
+    local _, message, code = store:table "none"
+    assert.equal("unknown_topic", code)
+    assert.equal("there is no topic 'none'; make it with store:topic(name, {})", message)
     assert.matches("unknown option 'decoder'", raised(function() store:table("t", { decoder = print }) end))
     assert.matches("decode: function expected, got string", raised(function() store:table("t", { decode = "json" }) end))
     assert.matches("table_spec.lua:%d+: bad argument #1 to 'table' %(name: string expected, got nil", raised(function() store:table() end))

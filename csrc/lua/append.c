@@ -35,27 +35,29 @@ static int refuse(lua_State *L, const gathering *g, const char *name, const char
   return sdml_refuse(L, g->arg, "%s%s: %s expected, got %s", place(g, where, sizeof where), name, expected, sdml_type(L, index));
 }
 
-/* A number's text as Lua converts it, without asking Lua, which would allocate. */
-static size_t show_number(lua_State *L, int index, char *out, size_t size) {
-#if LUA_VERSION_NUM >= 503
-  if (lua_isinteger(L, index)) return (size_t)lua_integer2str(out, size, lua_tointeger(L, index));
-  size_t n = (size_t)lua_number2str(out, size, lua_tonumber(L, index));
-  bool whole = out[strspn(out, "-0123456789")] == '\0';
-  return whole ? n + (size_t)snprintf(out + n, size - n, ".0") : n;
-#else
-  return (size_t)snprintf(out, size, LUA_NUMBER_FMT, lua_tonumber(L, index));
-#endif
-}
-
 static void add_scratch(lua_State *L, sdm_buf *scratch, const void *bytes, size_t size) {
   if (sdm_buf_append(scratch, bytes, size) < 0) luaL_error(L, "not enough memory");
 }
 
+/* What a string of a record is: how it is called, which part, and whether it names something, so that a number in its place is whole. */
+typedef struct part {
+  const char *name, *suffix;              /* "headers[1]", " as name" */
+  bool is_name;
+} part;
+
+static void refuse_number(lua_State *L, const gathering *g, const part *p, const char *text, sdml_number kind) {
+  char where[40];
+  sdml_refuse(L, g->arg, "%s%s: %s number or string%s expected, got %s%s", place(g, where, sizeof where), p->name,
+              p->is_name ? "whole" : "finite", p->suffix, text, p->is_name && kind == SDML_BEYOND ? ", beyond 2^53" : "");
+}
+
 /* The string at `index`; for a number its text, put into `text`. NULL for anything else. */
-static const char *bytes_of(lua_State *L, int index, char *text, size_t room, size_t *size) {
+static const char *bytes_of(lua_State *L, const gathering *g, const part *p, int index, char text[SDML_NUMBER_ROOM], size_t *size) {
   if (lua_type(L, index) == LUA_TSTRING) return lua_tolstring(L, index, size);
   if (lua_type(L, index) != LUA_TNUMBER) return NULL;
-  *size = show_number(L, index, text, room);
+  sdml_number kind = sdml_number_text(L, index, text);
+  if (kind == SDML_NOT_FINITE || (p->is_name && kind != SDML_WHOLE)) refuse_number(L, g, p, text, kind);
+  *size = strlen(text);
   return text;
 }
 
@@ -66,10 +68,11 @@ static int too_large(const gathering *g, const char *name, size_t size) {
 
 /* One of key and value. 0, or SDM_TOO_LARGE. */
 static int gather_bytes(lua_State *L, const gathering *g, int index, int which, sdm_record *r) {
-  char text[64];
+  static const part key = { "key", "", true }, value = { "value", "", false };
+  char text[SDML_NUMBER_ROOM];
   size_t size = 0;
   const char *name = which == KEY_IN_SCRATCH ? "key" : "value";
-  const char *bytes = bytes_of(L, index, text, sizeof text, &size);
+  const char *bytes = bytes_of(L, g, which == KEY_IN_SCRATCH ? &key : &value, index, text, &size);
   if (!bytes && !lua_isnil(L, index)) return refuse(L, g, name, "string", index);
   if (size > INT32_MAX) return too_large(g, name, size);
   const void *from = bytes;
@@ -83,17 +86,25 @@ static int gather_bytes(lua_State *L, const gathering *g, int index, int which, 
   return 0;
 }
 
+/* Whether the key at `index` is one of 1..count of an array; *n is which. */
+static bool is_element(lua_State *L, int index, size_t count, size_t *n) {
+  int64_t i = 0;
+  if (!sdml_whole(L, index, &i) || i < 1 || (uint64_t)i > count) return false;
+  *n = (size_t)i;
+  return true;
+}
+
 /* ---- headers ---- */
 
 static int gather_header(lua_State *L, const gathering *g, int n) {
-  char name_text[64], value_text[64], called[32];
+  char name_text[SDML_NUMBER_ROOM], value_text[SDML_NUMBER_ROOM], called[32];
   size_t name_size = 0, value_size = 0;
   snprintf(called, sizeof called, "headers[%d]", n);
   if (!lua_istable(L, -1)) return refuse(L, g, called, "a pair {name, value}", -1);
   lua_rawgeti(L, -1, 1);
   lua_rawgeti(L, -2, 2);
-  const char *name = bytes_of(L, -2, name_text, sizeof name_text, &name_size);
-  const char *value = bytes_of(L, -1, value_text, sizeof value_text, &value_size);
+  const char *name = bytes_of(L, g, &(part){ called, " as name", true }, -2, name_text, &name_size);
+  const char *value = bytes_of(L, g, &(part){ called, " as value", false }, -1, value_text, &value_size);
   if (!name) return refuse(L, g, called, "a string as name", -2);
   if (!value && !lua_isnil(L, -1)) return refuse(L, g, called, "a string or nil as value", -1);
   if (name_size > INT32_MAX || value_size > INT32_MAX) return too_large(g, called, name_size > value_size ? name_size : value_size);
@@ -103,11 +114,25 @@ static int gather_header(lua_State *L, const gathering *g, int n) {
   return rc;
 }
 
+/* {trace = "abc"} would count as an array of no headers. */
+static void check_headers(lua_State *L, const gathering *g, int index, size_t count) {
+  size_t n;
+  char where[40], key[100];
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    lua_pop(L, 1);
+    if (is_element(L, -1, count, &n)) continue;
+    sdml_show_key(L, -1, key, sizeof key);
+    sdml_refuse(L, g->arg, "%sheaders: an array of {name, value} pairs expected, got the key %s", place(g, where, sizeof where), key);
+  }
+}
+
 static int gather_headers(lua_State *L, const gathering *g, int index, sdm_record *r) {
   if (lua_isnil(L, index)) return 0;
-  if (!lua_istable(L, index)) return refuse(L, g, "headers", "an array of pairs {name, value}", index);
+  if (!lua_istable(L, index)) return refuse(L, g, "headers", "an array of {name, value} pairs", index);
   size_t count = lua_rawlen(L, index), start = g->scratch->size;
   luaL_checkstack(L, 6, "headers");
+  check_headers(L, g, index, count);
   for (size_t n = 1; n <= count; n++) {
     lua_rawgeti(L, index, (int)n);
     int rc = gather_header(L, g, (int)n);
@@ -146,18 +171,24 @@ static int64_t timestamp_at(lua_State *L, const gathering *g, int index) {
   return sdml_int(L, g->arg, index, name);
 }
 
+static int refuse_field(lua_State *L, const gathering *g, int index) {
+  char key[100];
+  sdml_show_key(L, index, key, sizeof key);
+  return sdml_refuse(L, g->arg, "record %zu: unknown field %s; key=, value=, timestamp=, headers= expected", g->i, key);
+}
+
 /* The record in the table on top. Field names are interned strings and compare by address: the same string is the same pointer. */
 static int gather_record(lua_State *L, const gathering *g, const char *const *names, sdm_record *r) {
   int record = lua_gettop(L), rc = 0;
   begin_record(r, g->now);
   lua_pushnil(L);
   while (rc == 0 && lua_next(L, record)) {
-    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL;
     if (name == names[0]) rc = gather_bytes(L, g, record + 2, KEY_IN_SCRATCH, r);
     else if (name == names[1]) rc = gather_bytes(L, g, record + 2, VALUE_IN_SCRATCH, r);
     else if (name == names[2]) r->timestamp = timestamp_at(L, g, record + 2);
     else if (name == names[3]) rc = gather_headers(L, g, record + 2, r);
-    else return sdml_refuse(L, g->arg, "record %zu: unknown field '%.80s'", g->i, name);
+    else return refuse_field(L, g, -2);
     lua_pop(L, 1);
   }
   return rc;
@@ -171,20 +202,40 @@ static void make_room(lua_State *L, sdml_topic *t, size_t count) {
   t->capacity = count;
 }
 
+static int refuse_element(lua_State *L, int index) {
+  char key[100];
+  sdml_show_key(L, index, key, sizeof key);
+  return sdml_refuse(L, 2, "records: an array of records expected, got the field %s", key);
+}
+
+/* Some of 1..count are nil: the first of them is told. */
+static int refuse_hole(lua_State *L, size_t count) {
+  for (size_t i = 1; i <= count; i++) {
+    lua_rawgeti(L, 2, (int)i);
+    if (lua_isnil(L, -1)) return sdml_refuse(L, 2, "record %zu: table expected, got nil", i);
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+/* Walks the table instead of counting up, so that a field that is no element is met. The order does not matter. */
 static int gather_batch(lua_State *L, sdml_topic *t, size_t count, int64_t now) {
   gathering g = { 2, 0, &t->scratch, now };
+  size_t met = 0;
   const char *names[4];
   for (int i = 0; i < 4; i++) names[i] = lua_tostring(L, lua_upvalueindex(UP_KEY + i));
   luaL_checkstack(L, 12, "records");
   sdm_buf_clear(&t->scratch);
   make_room(L, t, count);
-  for (g.i = 1; g.i <= count; g.i++) {
-    lua_rawgeti(L, 2, (int)g.i);
+  lua_pushnil(L);
+  for (; lua_next(L, 2); met++) {
+    if (!is_element(L, -2, count, &g.i)) return refuse_element(L, -2);
     if (!lua_istable(L, -1)) return sdml_refuse(L, 2, "record %zu: table expected, got %s", g.i, sdml_type(L, -1));
     int rc = gather_record(L, &g, names, &t->records[g.i - 1]);
     if (rc < 0) return rc;
     lua_pop(L, 1);
   }
+  if (met < count) return refuse_hole(L, count);
   for (size_t i = 0; t->scratch.size > 0 && i < count; i++) settle(&t->records[i], t->scratch.data);
   return 0;
 }
@@ -266,7 +317,7 @@ int sdml_topic_append_batch(lua_State *L) {
   lua_settop(L, 3);
   sdml_topic *t = sdml_topic_self(L, &now);
   append_options o = { SDM_ANY_PARTITION, 0, SDM_CODEC_NONE, NULL, NULL };
-  if (!lua_istable(L, 2)) return sdml_refuse(L, 2, "records: array of tables expected, got %s", sdml_type(L, 2));
+  if (!lua_istable(L, 2)) return sdml_refuse(L, 2, "records: an array of records expected, got %s", sdml_type(L, 2));
   size_t count = lua_rawlen(L, 2);
   int rc = sdml_options(L, 3, names, take_batch, &o);
   if (rc == 0) rc = gather_batch(L, t, count, now);

@@ -1,7 +1,9 @@
 /* Checking arguments. Numbers are checked here and not by lauxlib, which truncates on LuaJIT: offsets, times and partition numbers are
 ** whole and within 2^53, where the doubles of LuaJIT are exact. Messages name the argument's number and what in it is wrong.
 */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lua/sdml.h"
@@ -19,7 +21,7 @@ void *sdml_self(lua_State *L, const char *class) {
     lua_pop(L, 1);
     if (same) return self;
   }
-  sdml_refuse(L, 1, "%s expected, got %s", class, sdml_type(L, 1));
+  sdml_refuse(L, 1, "%s expected, got %s; call it with ':'", class, sdml_type(L, 1));
   return NULL;
 }
 
@@ -57,6 +59,75 @@ const char *sdml_text(lua_State *L, int arg, int index, const char *name) {
   if (strlen(text) != size) sdml_refuse(L, arg, "%s: a string without NUL expected", name);
   return text;
 }
+
+const char *sdml_path(lua_State *L, int arg, const char *name) {
+  const char *path = sdml_text(L, arg, arg, name);
+  if (*path == '\0') sdml_refuse(L, arg, "%s: an empty string", name);
+  return path;
+}
+
+void sdml_show_key(lua_State *L, int index, char *out, size_t size) {
+  char text[SDML_NUMBER_ROOM];
+  switch (lua_type(L, index)) {
+    case LUA_TSTRING: snprintf(out, size, "'%.80s'", lua_tostring(L, index)); break;
+    case LUA_TNUMBER: sdml_number_text(L, index, text); snprintf(out, size, "[%s]", text); break;
+    case LUA_TBOOLEAN: snprintf(out, size, "[%s]", lua_toboolean(L, index) ? "true" : "false"); break;
+    default: snprintf(out, size, "[a %s]", sdml_type(L, index));
+  }
+}
+
+/* ---- numbers as text ---- */
+
+/* printf and strtod go by the locale's decimal point; bytes of records must not. */
+static void put_point(char *text) {
+  char *p = text + strspn(text, "-0123456789");
+  size_t n = strcspn(p, "0123456789e");
+  if (n == 0) return;
+  memmove(p + 1, p + n, strlen(p + n) + 1);
+  *p = '.';
+}
+
+static sdml_number double_text(double d, char out[SDML_NUMBER_ROOM]) {
+  if (isnan(d) || isinf(d)) {
+    snprintf(out, SDML_NUMBER_ROOM, "%s", isnan(d) ? "nan" : d > 0 ? "inf" : "-inf");
+    return SDML_NOT_FINITE;
+  }
+  if (fabs(d) <= (double)EXACT && (double)(int64_t)d == d) {
+    snprintf(out, SDML_NUMBER_ROOM, "%lld", (long long)d);
+    return SDML_WHOLE;
+  }
+  for (int digits = 14; digits <= 17; digits++) {
+    snprintf(out, SDML_NUMBER_ROOM, "%.*g", digits, d);
+    if (strtod(out, NULL) == d) break;
+  }
+  put_point(out);
+  return fabs(d) > (double)EXACT ? SDML_BEYOND : SDML_FRACTION;
+}
+
+sdml_number sdml_number_text(lua_State *L, int index, char out[SDML_NUMBER_ROOM]) {
+  if (!sdml_isint(L, index)) return double_text(lua_tonumber(L, index), out);
+  snprintf(out, SDML_NUMBER_ROOM, "%lld", (long long)sdml_toint(L, index));
+  return SDML_WHOLE;
+}
+
+int sdml_key(lua_State *L) {
+  char text[SDML_NUMBER_ROOM];
+  if (lua_type(L, 1) != LUA_TNUMBER) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "string expected, got %s", sdml_type(L, 1));
+    return 2;
+  }
+  sdml_number kind = sdml_number_text(L, 1, text);
+  if (kind == SDML_WHOLE) {
+    lua_pushstring(L, text);
+    return 1;
+  }
+  lua_pushnil(L);
+  lua_pushfstring(L, "whole number or string expected, got %s%s", text, kind == SDML_BEYOND ? ", beyond 2^53" : "");
+  return 2;
+}
+
+/* ---- partitions and options ---- */
 
 int sdml_number_of_partition(lua_State *L, int arg, int index, int32_t *out) {
   *out = 0;

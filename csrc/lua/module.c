@@ -11,21 +11,13 @@ static void pin(const void *inside) {
   if (dladdr(inside, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE);
 }
 
-/* core.partitions(topic) -> number of partitions | nil, message, code */
-static int core_partitions(lua_State *L) {
-  int count = sdm_topic_partitions(sdml_topic_check(L, 1)->topic);
-  if (count < 0) return sdml_fail(L, count);
-  sdml_pushint(L, count);
-  return 1;
-}
-
 /* core.bounds(topic, partition) -> log start offset, log end offset, purge floor | nil, message, code */
 static int core_bounds(lua_State *L) {
   sdm_log *log;
   sdm_log_stats s;
   sdml_topic *t = sdml_topic_check(L, 1);
-  int64_t partition = sdml_int(L, 2, 2, "partition"), now = sdml_now(L, 1, t->store);
-  int rc = sdm_topic_log(sdml_topic_check(L, 1)->topic, (int32_t)partition, now, &log);
+  int64_t partition = sdml_int(L, 2, 2, "partition"), now = sdml_last_now(t->store);
+  int rc = sdm_topic_log(t->topic, (int32_t)partition, now, &log);
   if (rc >= 0) rc = sdm_log_get_stats(log, now, &s);
   if (rc < 0) return sdml_fail(L, rc);
   sdml_pushint(L, s.log_start_offset);
@@ -43,8 +35,9 @@ static int core_closed(lua_State *L) {
 
 static void add_functions(lua_State *L) {
   static const luaL_Reg functions[] = {
-    { "open", sdml_store_open }, { "open_partition", sdml_partition_open }, { "partitions", core_partitions }, { "bounds", core_bounds },
-    { "reader", sdml_reader_of_topic }, { "load", sdml_reader_load }, { "closed", core_closed }, { NULL, NULL },
+    { "open", sdml_store_open }, { "open_partition", sdml_partition_open }, { "bounds", core_bounds },
+    { "reader", sdml_reader_of_topic }, { "load", sdml_reader_load }, { "closed", core_closed },
+    { "key", sdml_key }, { NULL, NULL },
   };
   for (const luaL_Reg *f = functions; f->name; f++) {
     lua_pushcfunction(L, f->func);

@@ -75,15 +75,44 @@ void sdml_open_held(lua_State *L) {
 
 /* ---- time ---- */
 
-int64_t sdml_now(lua_State *L, int index, sdml_store *s) {
-  if (!s->has_clock) return sdm_wall_ms();
+int64_t sdml_last_now(const sdml_store *s) {
+  return s->has_clock ? s->last_now : sdm_wall_ms();
+}
+
+static void push_clock(lua_State *L, int index) {
   sdml_getcompanion(L, index);
   lua_rawgeti(L, -1, SDML_CLOCK);
-  lua_call(L, 0, 1);
+  lua_remove(L, -2);
+}
+
+/* Takes what the clock returned off the stack; false, with the message in its place, when it is no time. */
+static bool take_now(lua_State *L, sdml_store *s, int64_t *now) {
+  if (sdml_whole(L, -1, now)) {
+    lua_pop(L, 1);
+    s->last_now = *now;
+    return true;
+  }
+  luaL_where(L, 1);
+  lua_pushfstring(L, "clock: a whole number of milliseconds expected, got %s", sdml_type(L, -2));
+  lua_concat(L, 2);
+  lua_remove(L, -2);
+  return false;
+}
+
+int64_t sdml_now(lua_State *L, int index, sdml_store *s) {
   int64_t now = 0;
-  if (!sdml_whole(L, -1, &now)) luaL_error(L, "clock: a whole number of milliseconds expected, got %s", sdml_type(L, -1));
-  lua_pop(L, 2);
-  return s->last_now = now;
+  if (!s->has_clock) return sdm_wall_ms();
+  push_clock(L, index);
+  lua_call(L, 0, 1);
+  if (!take_now(L, s, &now)) lua_error(L);
+  return now;
+}
+
+bool sdml_try_now(lua_State *L, int index, sdml_store *s, int64_t *now) {
+  *now = sdml_last_now(s);
+  if (!s->has_clock) return true;
+  push_clock(L, index);
+  return lua_pcall(L, 0, 1, 0) == 0 && take_now(L, s, now);
 }
 
 typedef struct when {

@@ -62,7 +62,7 @@ static sdml_partition *self(lua_State *L) {
 }
 
 int sdml_partition_open(lua_State *L) {
-  const char *dir = sdml_text(L, 1, 1, "dir");
+  const char *dir = sdml_path(L, 1, "dir");
   lua_settop(L, 1);
   sdml_partition *p = sdml_new(L, sizeof *p, SDML_PARTITION, 0);
   int rc = sdm_log_open_bare(dir, &p->log);

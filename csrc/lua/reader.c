@@ -81,25 +81,27 @@ static int iterate(lua_State *L) {
 
 /* ---- records{} ---- */
 
-static int take_time(lua_State *L, int arg, int which, void *into) {
-  (void)which;
-  sdml_range *range = into;
-  range->kind = SDML_FROM_TIME;
-  range->from = sdml_int(L, arg, -1, "from.time");
-  return 0;
-}
-
 static int refuse_from(lua_State *L, int arg) {
   return sdml_refuse(L, arg, "from: \"earliest\", \"latest\", an offset or {time = ms} expected, got %s", sdml_type(L, -1));
 }
 
-static int take_from(lua_State *L, int arg, sdml_range *range) {
-  static const char *const names[] = { "time", NULL };
-  if (lua_istable(L, -1)) {
-    range->kind = SDML_FROM_LATEST;
-    int rc = sdml_options(L, lua_gettop(L), names, take_time, range);
-    return range->kind == SDML_FROM_TIME ? rc : refuse_from(L, arg);
+/* {time = ms}, on top of the stack. */
+static int take_time(lua_State *L, int arg, sdml_range *range) {
+  char key[100];
+  int from = lua_gettop(L);
+  lua_pushnil(L);
+  while (lua_next(L, from)) {
+    sdml_show_key(L, -2, key, sizeof key);
+    if (strcmp(key, "'time'") != 0) return sdml_refuse(L, arg, "from: {time = ms} expected, got the field %s", key);
+    range->kind = SDML_FROM_TIME;
+    range->from = sdml_int(L, arg, -1, "from.time");
+    lua_pop(L, 1);
   }
+  return range->kind == SDML_FROM_TIME ? 0 : sdml_refuse(L, arg, "from: {time = ms} expected, got an empty table");
+}
+
+static int take_from(lua_State *L, int arg, sdml_range *range) {
+  if (lua_istable(L, -1)) return take_time(L, arg, range);
   if (lua_type(L, -1) == LUA_TSTRING) {
     const char *word = lua_tostring(L, -1);
     range->kind = strcmp(word, "latest") == 0 ? SDML_FROM_LATEST : SDML_FROM_EARLIEST;
@@ -183,11 +185,10 @@ int sdml_records(lua_State *L, const sdml_range *range, sdm_log *log, const bool
 int sdml_reader_of_topic(lua_State *L) {
   sdm_log *log;
   sdml_topic *t = sdml_topic_check(L, 1);
-  int64_t partition = sdml_int(L, 2, 2, "partition"), from = sdml_int(L, 3, 3, "from"), now = sdml_now(L, 1, t->store);
-  t = sdml_topic_check(L, 1);
+  int64_t partition = sdml_int(L, 2, 2, "partition"), from = sdml_int(L, 3, 3, "from");
   sdml_reader *r = sdml_new(L, sizeof *r, SDML_READER, 1);
   r->closed = &t->store->closed;
-  int rc = sdm_topic_log(t->topic, (int32_t)partition, now, &log);
+  int rc = sdm_topic_log(t->topic, (int32_t)partition, sdml_last_now(t->store), &log);
   if (rc >= 0) rc = (lua_toboolean(L, 4) ? sdm_reader_open_latest : sdm_reader_open)(log, from, SDM_TO_END, 0, &r->reader);
   return rc < 0 ? sdml_fail(L, rc) : 1;
 }

@@ -62,6 +62,15 @@ bool sdml_whole(lua_State *L, int index, int64_t *out);                    /* a 
 int64_t sdml_int(lua_State *L, int arg, int index, const char *name);      /* ... or a bad argument `arg` */
 bool sdml_bool(lua_State *L, int arg, int index, const char *name);
 const char *sdml_text(lua_State *L, int arg, int index, const char *name); /* a string without NUL */
+const char *sdml_path(lua_State *L, int arg, const char *name);            /* the same, not empty */
+void sdml_show_key(lua_State *L, int index, char *out, size_t size);       /* a table's key for messages: 'name' or [5] */
+
+/* Numbers as bytes of a record. Different numbers have different texts, and a number has the same on both Luas: a whole one its digits (a
+** double only within 2^53), another the shortest form that reads back. What is no finite number has a text for messages alone. */
+enum { SDML_NUMBER_ROOM = 64 };
+typedef enum sdml_number { SDML_WHOLE, SDML_FRACTION, SDML_BEYOND, SDML_NOT_FINITE } sdml_number;
+sdml_number sdml_number_text(lua_State *L, int index, char out[SDML_NUMBER_ROOM]);
+int sdml_key(lua_State *L);               /* core.key(number) -> its text | nil, what is refused */
 int sdml_number_of_partition(lua_State *L, int arg, int index, int32_t *out);      /* nil is 0; or SDM_UNKNOWN_PARTITION */
 
 /* Walks the option table at `arg` (nil: none) whose keys must be among `names` (NULL ends them): calls `take` for each with the value on
@@ -83,6 +92,8 @@ sdml_held *sdml_hold(lua_State *L, void (*release)(void *));               /* pu
 void sdml_drop(sdml_held *h);
 void *sdml_new(lua_State *L, size_t size, const char *class, int owner);   /* zeroed userdata; its companion keeps `owner` (0: nothing) */
 int64_t sdml_now(lua_State *L, int index, sdml_store *s);                  /* the clock of the userdata at `index`, which belongs to s */
+bool sdml_try_now(lua_State *L, int index, sdml_store *s, int64_t *now);   /* false: *now is the last time, the clock's error is pushed */
+int64_t sdml_last_now(const sdml_store *s);                                /* without asking a clock that is the caller's function */
 int64_t sdml_when(lua_State *L, int arg, sdml_store *s, bool *force);      /* options {now=, force=}: now, else the clock of argument 1 */
 void sdml_set_int(lua_State *L, const char *name, int64_t value);          /* field of the table on top */
 
@@ -92,7 +103,7 @@ int sdml_store_open(lua_State *L);
 void sdml_open_topic(lua_State *L);
 int sdml_store_topic(lua_State *L);                                        /* store:topic */
 sdml_topic *sdml_topic_self(lua_State *L, int64_t *now);                   /* open, and the time; raises use after close */
-sdml_topic *sdml_topic_check(lua_State *L, int arg);                       /* the same for functions that are no methods */
+sdml_topic *sdml_topic_check(lua_State *L, int arg);                       /* open; for functions that are no methods */
 int sdml_push_topic_stats(lua_State *L, sdm_topic *topic, int64_t now);    /* pushes {partitions=}: 0; or a failure's code */
 int sdml_topic_append(lua_State *L);
 int sdml_topic_append_batch(lua_State *L);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "lua/sdml.h"
+#include "store/config.h"
 
 /* ---- opening and closing ---- */
 
@@ -36,16 +37,53 @@ static void take_settings(lua_State *L, const char *name, sdm_settings *out) {
   if (!lua_isnil(L, -1)) sdml_settings(L, 2, -1, name, out);
 }
 
+static bool is_config(const char *name) {
+  sdm_config_set set = { 0 };
+  return sdm_config_reset(&set, name) == 0;
+}
+
+/* Whatever the option, one of these values is in its range. */
+static bool is_option(const char *name) {
+  static const sdm_value values[] = { { .type = SDM_VALUE_INT, .integer = 1 }, { .type = SDM_VALUE_INT, .integer = 1024 },
+                                      { .type = SDM_VALUE_BOOL, .integer = 1 } };
+  bool known = false;
+  for (size_t i = 0; i < sizeof values / sizeof *values && !known; i++) {
+    sdm_options options;
+    sdm_setting setting = { name, values[i] };
+    sdm_options_default(&options);
+    known = sdm_options_apply(&options, &(sdm_settings){ &setting, 1 }) == 0;
+  }
+  return known;
+}
+
+/* Settings are easily put one level too high: where they belong is said. */
+static void check_names(lua_State *L, const char *const *names) {
+  if (!lua_istable(L, 2)) return;
+  lua_pushnil(L);
+  while (lua_next(L, 2)) {
+    lua_pop(L, 1);
+    const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+    const char *const *known = names;
+    while (*known && strcmp(*known, name) != 0) known++;
+    if (*known) continue;
+    const char *there = is_config(name) ? "it is a topic config: put it in defaults= or in store:topic(name, {...})"
+                        : strcmp(name, "partitions") == 0 ? "it is a topic config: put it in store:topic(name, {...})"
+                        : is_option(name) ? "it is a store option: put it in options=" : NULL;
+    if (there) sdml_refuse(L, 2, "unknown option '%s'; %s", name, there);
+  }
+}
+
 /* sediment.open(path [, options]) */
 int sdml_store_open(lua_State *L) {
   static const char *const names[] = { "readonly", "create", "background", "clock", "defaults", "options", NULL };
-  const char *path = sdml_text(L, 1, 1, "path");
+  const char *path = sdml_path(L, 1, "path");
   lua_settop(L, 2);
   sdml_store *s = sdml_new(L, sizeof *s, SDML_STORE, 0);
   s->closed = true;
   sdml_getcompanion(L, 3);
   lua_pushvalue(L, 1);
   lua_rawseti(L, 4, SDML_PATH);
+  check_names(L, names);
   opening o = { .options = { .create = true, .background = true }, .store = s, .companion = 4 };
   sdml_options(L, 2, names, take_open, &o);
   o.options.wall_clock = !s->has_clock;
@@ -68,7 +106,12 @@ static int close_store(sdml_store *s, int64_t now) {
 
 static int store_close(lua_State *L) {
   sdml_store *s = sdml_self(L, SDML_STORE);
-  int rc = s->closed ? 0 : close_store(s, sdml_now(L, 1, s));
+  int64_t now = 0;
+  if (!s->closed && !sdml_try_now(L, 1, s, &now)) {
+    close_store(s, now);
+    return lua_error(L);
+  }
+  int rc = close_store(s, now);
   if (rc < 0) return sdml_fail(L, rc);
   lua_pushboolean(L, 1);
   return 1;
@@ -77,7 +120,7 @@ static int store_close(lua_State *L) {
 /* May run while Lua closes down, when the clock cannot be asked. */
 static int store_gc(lua_State *L) {
   sdml_store *s = sdml_self(L, SDML_STORE);
-  close_store(s, s->has_clock ? s->last_now : sdm_wall_ms());
+  close_store(s, sdml_last_now(s));
   return 0;
 }
 

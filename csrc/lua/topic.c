@@ -17,6 +17,11 @@ sdml_topic *sdml_topic_self(lua_State *L, int64_t *now) {
   return require_open(L, t);
 }
 
+/* For what does not depend on the time. */
+static sdml_topic *timeless_self(lua_State *L) {
+  return require_open(L, sdml_self(L, SDML_TOPIC));
+}
+
 sdml_topic *sdml_topic_check(lua_State *L, int arg) {
   return require_open(L, luaL_checkudata(L, arg, SDML_TOPIC));
 }
@@ -66,6 +71,21 @@ static int topic_tostring(lua_State *L) {
 
 /* ---- partitions ---- */
 
+static int topic_partitions(lua_State *L) {
+  int count = sdm_topic_partitions(timeless_self(L)->topic);
+  if (count < 0) return sdml_fail(L, count);
+  sdml_pushint(L, count);
+  return 1;
+}
+
+/* For what does not depend on the time: the log of the partition at `index`, or a failure's code. */
+static int log_to_read(lua_State *L, int index, sdm_log **log) {
+  int32_t partition;
+  sdml_topic *t = timeless_self(L);
+  int rc = sdml_number_of_partition(L, index, index, &partition);
+  return rc < 0 ? rc : sdm_topic_log(t->topic, partition, sdml_last_now(t->store), log);
+}
+
 /* The open topic and the log of the partition at `index`, or a failure's code. */
 static int log_at(lua_State *L, int index, int64_t *now, sdm_log **log) {
   int32_t partition;
@@ -81,25 +101,25 @@ static int push_offset(lua_State *L, int rc, int64_t offset) {
 }
 
 static int topic_earliest(lua_State *L) {
-  int64_t now, offset = 0;
+  int64_t offset = 0;
   sdm_log *log;
-  int rc = log_at(L, 2, &now, &log);
+  int rc = log_to_read(L, 2, &log);
   if (rc >= 0) rc = sdm_log_earliest(log, &offset);
   return push_offset(L, rc, offset);
 }
 
 static int topic_latest(lua_State *L) {
-  int64_t now, offset = 0;
+  int64_t offset = 0;
   sdm_log *log;
-  int rc = log_at(L, 2, &now, &log);
+  int rc = log_to_read(L, 2, &log);
   if (rc >= 0) rc = sdm_log_latest(log, &offset);
   return push_offset(L, rc, offset);
 }
 
 static int topic_offset_for_time(lua_State *L) {
-  int64_t now, offset = 0, ms = sdml_int(L, 2, 2, "time");
+  int64_t offset = 0, ms = sdml_int(L, 2, 2, "time");
   sdm_log *log;
-  int rc = log_at(L, 3, &now, &log);
+  int rc = log_to_read(L, 3, &log);
   if (rc >= 0) rc = sdm_log_offset_for_time(log, ms, &offset);
   if (rc != 0) return push_offset(L, rc, offset);
   lua_pushnil(L);
@@ -131,20 +151,18 @@ static int topic_flush(lua_State *L) {
 }
 
 static int topic_segments(lua_State *L) {
-  int64_t now;
   sdm_log *log;
-  int rc = log_at(L, 2, &now, &log);
+  int rc = log_to_read(L, 2, &log);
   return rc < 0 ? sdml_fail(L, rc) : sdml_push_segments(L, log);
 }
 
 static int topic_records(lua_State *L) {
-  int64_t now;
   sdm_log *log;
   sdml_range range;
   lua_settop(L, 2);
-  sdml_topic *t = sdml_topic_self(L, &now);
+  sdml_topic *t = timeless_self(L);
   int rc = sdml_range_take(L, 2, &range);
-  if (rc >= 0) rc = sdm_topic_log(t->topic, range.partition, now, &log);
+  if (rc >= 0) rc = sdm_topic_log(t->topic, range.partition, sdml_last_now(t->store), &log);
   return rc < 0 ? sdml_throw(L, rc) : sdml_records(L, &range, log, &t->store->closed);
 }
 
@@ -224,8 +242,7 @@ static void push_value(lua_State *L, const sdm_value *v) {
 
 static int push_configs(lua_State *L, bool with_source) {
   static const char *const sources[] = { "default", "store", "topic" };
-  int64_t now;
-  sdml_topic *t = sdml_topic_self(L, &now);
+  sdml_topic *t = timeless_self(L);
   size_t count = sdm_config_count();
   lua_createtable(L, 0, (int)count);
   for (size_t i = 0; i < count; i++) {
@@ -281,7 +298,8 @@ void sdml_open_topic(lua_State *L) {
     { "append", sdml_topic_append }, { "records", topic_records }, { "earliest", topic_earliest }, { "latest", topic_latest },
     { "offset_for_time", topic_offset_for_time }, { "delete_records", topic_delete_records }, { "roll", topic_roll },
     { "flush", topic_flush }, { "retain", topic_retain }, { "compact", topic_compact }, { "segments", topic_segments },
-    { "config", topic_config }, { "describe", topic_describe }, { "alter", topic_alter }, { "stats", topic_stats }, { NULL, NULL },
+    { "config", topic_config }, { "describe", topic_describe }, { "alter", topic_alter }, { "stats", topic_stats },
+    { "partitions", topic_partitions }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = { { "__gc", topic_close }, { "__close", topic_close }, { "__tostring", topic_tostring }, { NULL, NULL } };
   sdml_class(L, SDML_TOPIC, methods, meta);

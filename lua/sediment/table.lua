@@ -133,7 +133,7 @@ local function update_partition(self, p)
 end
 
 local function update(self)
-  local n, message, code = core.partitions(self.topic)
+  local n, message, code = self.topic:partitions()
   if not n then return nil, message, code end
   local before, turn = self.changes, self.turn + 1
   self.turn = turn
@@ -147,9 +147,19 @@ local function update(self)
   return self.changes - before
 end
 
-local function check_open(self)
-  if self.closed then error("use after close: the table is closed", 3) end
-  if core.closed(self.store) then error("use after close: the store is closed", 3) end
+-- Raises at the caller of the method unless self is a table, and open.
+local function check(self, method, level)
+  if getmetatable(self) ~= Table then
+    error("bad argument #1 to '" .. method .. "' (sediment.table expected, got " .. type(self) .. "; call it with ':')", level or 3)
+  end
+  if self.closed then error("use after close: the table is closed", level or 3) end
+end
+
+-- A number as append converts it.
+local function to_key(key)
+  local text, message = core.key(key)
+  if not text then error("bad argument #1 to 'get' (key: " .. message .. ")", 3) end
+  return text
 end
 
 --- Reads what has come since. Durable or not, what other processes have appended counts. Does the reading on the calling thread, in a Lua
@@ -158,28 +168,36 @@ end
 ---@return string? message
 ---@return string? code `corrupt`, `io`, `unsupported`, `unknown_topic`, `forked`
 function Table:update()
-  check_open(self)
+  check(self, "update")
+  if core.closed(self.store) then error("use after close: the store is closed", 2) end
   return update(self)
 end
 
 --- The value of a key, nil when it has none. Touches no file.
----@param key string
+---@param key string|number a number as append converts it: 24 and 24.0 are "24"
 ---@return any value
 function Table:get(key)
-  if self.closed then error("use after close: the table is closed", 2) end
+  check(self, "get")
+  if type(key) ~= "string" then key = to_key(key) end
   return self.values[key]
 end
 
---- Iterates over the live keys and their values, in no order. Update the table after the loop, not inside it.
+--- Iterates over the live keys and their values, in no order. Update the table after the loop, not inside it. On Lua 5.4 pairs(state) is
+--- the same; on LuaJIT, which has no __pairs, it iterates over the inside of the object.
 function Table:pairs()
-  if self.closed then error("use after close: the table is closed", 2) end
+  check(self, "pairs")
+  return pairs(self.values)
+end
+
+function Table:__pairs()
+  check(self, "pairs", 4)
   return pairs(self.values)
 end
 
 --- How many keys have a value. Kept at hand, not counted.
 ---@return integer
 function Table:count()
-  if self.closed then error("use after close: the table is closed", 2) end
+  check(self, "count")
   return self.live
 end
 
@@ -189,7 +207,7 @@ end
 ---@return string? message
 ---@return string? code `unknown_partition`
 function Table:offset(p)
-  if self.closed then error("use after close: the table is closed", 2) end
+  check(self, "offset")
   local position = self.positions[p or 0]
   if position then return position end
   return nil, "there is no partition " .. tostring(p) .. " in the table", "unknown_partition"
@@ -198,6 +216,8 @@ end
 --- Lets go of the values. May be called again.
 ---@return true
 function Table:close()
+  if getmetatable(self) == Table and self.closed then return true end
+  check(self, "close")
   self.closed = true
   self.values, self.homes, self.live = {}, nil, 0
   return true
@@ -227,10 +247,15 @@ end
 
 -- store:table(topic_name [, options]); described in sediment/types.lua.
 local function open(store, name, options)
+  local class = type(store) == "userdata" and getmetatable(store)
+  if not class or class.__name ~= "sediment.store" then
+    error("bad argument #1 to 'table' (sediment.store expected, got " .. type(store) .. "; call it with ':')", 2)
+  end
   if core.closed(store) then error("use after close: the store is closed", 2) end
   if type(name) ~= "string" then error("bad argument #1 to 'table' (name: string expected, got " .. type(name) .. ")", 2) end
   options = check_options(options)
   local topic, message, code = store:topic(name)
+  if code == "unknown_topic" then message = "there is no topic '" .. name .. "'; make it with store:topic(name, {})" end
   if not topic then return nil, message, code end
   local self = setmetatable({
     store = store, topic = topic, name = name, decode = options.decode, on_change = options.on_change,
