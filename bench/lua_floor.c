@@ -23,6 +23,12 @@ static int record(lua_State *L) {
   return 2;
 }
 
+/* key(i): the key of record i alone, so that the keys lie together in memory as a program's own do */
+static int record_key(lua_State *L) {
+  lua_pushlstring(L, workload_key(&w, (uint32_t)luaL_checkinteger(L, 1) - 1), KEY_BYTES);
+  return 1;
+}
+
 /* last(key number) -> record number of the key's last record, or nil */
 static int last(lua_State *L) {
   uint32_t k = (uint32_t)luaL_checkinteger(L, 1) - 1;
@@ -75,7 +81,7 @@ static int rebuild(lua_State *L) {
 }
 
 __attribute__((visibility("default"))) int luaopen_floor(lua_State *L) {
-  static const luaL_Reg functions[] = {{"open", open_workload}, {"record", record}, {"last", last}, {"clock", clock_seconds},
+  static const luaL_Reg functions[] = {{"open", open_workload}, {"record", record}, {"key", record_key}, {"last", last}, {"clock", clock_seconds},
                                        {"write1", write1}, {"strings", strings}, {"rebuild", rebuild}, {NULL, NULL}};
   lua_newtable(L);
   for (const luaL_Reg *f = functions; f->name; f++) {
