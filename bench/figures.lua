@@ -29,8 +29,8 @@ local function fresh(root)
   return store, assert(store:topic("w", { cleanup_policy = "compact" }))
 end
 
--- A program's next key is in the cache, since it has just been made: so a thousand keys in turn. The workload's own order, with a cache miss
--- in Lua's memory for each key, is measured as well.
+-- A program's next key is in the cache, since it has just been made: so a thousand keys in turn. The workload's own order, with a
+-- cache miss in Lua's memory for each key, is measured as well.
 local function append_each(topic)
   for i = 1, count do topic:append(keys[i % 1000 + 1], value(i)) end
 end
