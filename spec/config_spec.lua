@@ -201,6 +201,13 @@ describe("the configs of a topic", function()
     assert.same({ value = "delete", source = "topic" }, topic:describe()["cleanup.policy"])
   end)
 
+  it("are not set and reset at once", function()
+    topic:alter { retention_ms = 1000 }
+    assert.matches("retention.ms", raised(function() topic:alter({ retention_ms = 5, flush_ms = 5 }, { "retention.ms" }) end))
+    assert.equal(1000, topic:config()["retention.ms"])
+    assert.equal("default", topic:describe()["flush.ms"].source)
+  end)
+
   it("take effect at once", function()
     topic:append("a", "1")
     topic:append("a", "2")

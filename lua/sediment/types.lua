@@ -5,7 +5,10 @@
 --   * A runtime failure is returned as nil, message, code. `code` is one of sediment.code and part of the contract; the text is not.
 --   * Misuse is raised: a wrong type, an unknown option or config, use after close.
 --   * Offsets, times and partition numbers are whole numbers within 2^53 on both Luas. Times are milliseconds since the epoch.
---   * A partition argument left out is 0.
+--   * A partition argument left out is 0: records() and latest() of a topic with several partitions tell of its first.
+--   * Keys, values, names and values of headers may be numbers. A whole number becomes its digits (24 and 24.0 are "24"; a float only
+--     within 2^53), any other finite one, as a value, the shortest form that reads back as the same number. Different numbers never
+--     become one text. Keys and names of headers must be whole; nan and inf are refused.
 --   * No method yields or calls back, except into the `clock` function of the store. In nginx every method works in every phase.
 --     append, append_batch, records and the look-ups take microseconds plus at most one write; compact, retain, maintain, flush and appends
 --     with sync=true wait for the disk and belong in a timer, a thread, or another process.
@@ -41,9 +44,11 @@
 ---@field readonly? boolean never write; default false
 ---@field create? boolean make the directory when it is missing; default true
 ---@field background? boolean retention, cleaning and flushing on a thread of one of the store's processes; default true
----@field defaults? table<string, sediment.value> topic configs for topics that do not set them
+---@field defaults? table<string, sediment.value> topic configs for topics that do not set them; of this process and not kept, as a broker's
+---config file is: every process that opens the store should give the same
 ---@field options? table<string, sediment.value> store options under Kafka's broker names, such as ["log.cleaner.dedupe.buffer.size"]
----@field clock? fun(): integer the time in milliseconds, instead of the machine's
+---@field clock? fun(): integer the time in milliseconds, instead of the machine's (os.time() is in seconds). What it raises comes out of
+---the method that asked. Reading does not ask: earliest, latest, offset_for_time, records, segments, config, describe, topics, partitions
 
 -- ---- stores ----
 
@@ -100,15 +105,17 @@ function store:stats() end
 ---Opens a state table over a topic: the last value of every key. When it returns, the topic has been read up to its end.
 ---@param topic_name string
 ---@param options? { decode?: (fun(value: string, key: string): any), on_change?: fun(key: string, new: any, old: any) }
----decode: makes the value that the table keeps. on_change: hears of each live key at opening, and then of every change; `new` is nil
----when the key is gone.
+---decode: makes the value that the table keeps; nil: the key has no value. When it raises, the table stays in front of that record, and
+---`update` (or the opening) raises again until it succeeds. on_change: hears of each live key at opening, and then of every change; `new`
+---is nil when the key is gone. When it raises, the change is made all the same, and it is not called again for it.
 ---@return sediment.table? table
 ---@return string? message
 ---@return sediment.code? code `unknown_topic`, `corrupt`, `io`, `unsupported`
 function store:table(topic_name, options) end
 
 ---Seals and checkpoints; what was appended is in its file on return, though not synced. Topics, iterators and tables of the store raise
----"use after close" from then on. May be called again.
+---"use after close" from then on. May be called again. When the `clock` raises, the store closes with the last time that it told, and then
+---what it raised is raised.
 ---@return true? done the store is closed in any case
 ---@return string? message
 ---@return sediment.code? code `io`, `disk_full`
@@ -120,7 +127,7 @@ function store:close() end
 local topic = {}
 
 ---@class sediment.append_options
----@field timestamp? integer default: the store's clock; -1: none
+---@field timestamp? integer milliseconds since the epoch; default: the store's clock; -1: none
 ---@field headers? { [1]: string, [2]: string? }[] pairs of name and value
 ---@field partition? integer default: by the key's murmur2 as Kafka does; in turn for records without key
 ---@field sync? boolean survive the loss of power on return
@@ -163,6 +170,12 @@ function topic:append_batch(records, options) end
 ---@param options? sediment.records_options
 ---@return fun(): integer?, string?, string?, integer?, table? iterator
 function topic:records(options) end
+
+---How many partitions the topic has; they are numbered from 0.
+---@return integer? count
+---@return string? message
+---@return sediment.code? code `unknown_topic`
+function topic:partitions() end
 
 ---The log start offset.
 ---@param p? integer
@@ -259,7 +272,8 @@ function topic:config() end
 ---@return sediment.code? code `unknown_topic`
 function topic:describe() end
 
----Sets configs; those in the second list go back to the store's default. More `partitions` may be given, never fewer.
+---Sets configs; those in the second list go back to the store's default; one in both is refused. More `partitions` may be given, never
+---fewer.
 ---@param config table<string, sediment.value>
 ---@param names? string[]
 ---@return true? done
