@@ -140,6 +140,7 @@ int sdm_log_set_start(sdm_log *l, int64_t start);                               
 int sdm_log_largest_timestamp(sdm_log *l, sdm_segment *s, int64_t *out);              /* max timestamp, else the file's time */
 int sdm_log_max_timestamp(sdm_log *l, sdm_segment *s, int64_t *out);                  /* -1: none */
 int sdm_log_first_timestamp(sdm_log *l, sdm_segment *s, int64_t *out);                /* of the first batch, -1 */
+int sdm_first_batch_timestamp(sdm_segment *s, int64_t limit, int64_t *out);           /* the same from the file, `limit` bytes of it */
 int sdm_log_count_segment(sdm_log *l, sdm_segment *s, int64_t *records, int64_t *last_tombstone);
 
 #endif

@@ -182,19 +182,6 @@ static int tail_is(recovery *r, sdm_segment *s, int64_t position, int64_t next_o
   return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : reached;
 }
 
-static int first_batch(sdm_segment *s, int64_t limit, int64_t *first_timestamp) {
-  sdm_scanner scan = {0};
-  sdm_batch b;
-  sdm_file *f;
-  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
-  if (rc < 0) return rc;
-  sdm_scanner_start(&scan, f, 0, limit);
-  rc = sdm_scan_header(&scan, &b);
-  *first_timestamp = rc == 1 ? b.max_timestamp : -1;
-  sdm_scanner_free(&scan);
-  return rc < 0 && rc != SDM_CORRUPT ? rc : 0;
-}
-
 /* The quick way, when somebody who can be believed says where the segment ends. 1: it went. */
 static int recover_as_told(recovery *r, sdm_segment *s, int64_t position, int64_t next_offset) {
   sdm_file_info info;
@@ -211,7 +198,7 @@ static int recover_as_told(recovery *r, sdm_segment *s, int64_t position, int64_
   r->end.first_append_ms = position > 0 ? s->modified_ms : -1;
   if (position == 0) r->end.records = 0;
   if (position == 0) r->end.last_tombstone = -1;
-  rc = first_batch(s, position, &r->end.first_timestamp);
+  rc = sdm_first_batch_timestamp(s, position, &r->end.first_timestamp);
   return rc < 0 ? rc : 1;
 }
 

@@ -105,7 +105,7 @@ int sdm_log_largest_timestamp(sdm_log *l, sdm_segment *s, int64_t *out) {
   return 0;
 }
 
-static int read_first_timestamp(sdm_segment *s, int64_t limit, int64_t *out) {
+int sdm_first_batch_timestamp(sdm_segment *s, int64_t limit, int64_t *out) {
   sdm_scanner scan = {0};
   sdm_batch b;
   sdm_file *f;
@@ -122,7 +122,7 @@ int sdm_log_first_timestamp(sdm_log *l, sdm_segment *s, int64_t *out) {
   int64_t limit;
   if ((*out = known(s, &s->first_timestamp)) != SDM_UNKNOWN) return 0;
   int rc = sdm_log_segment_limit(l, s, &limit);
-  if (rc == 0) rc = read_first_timestamp(s, limit, out);
+  if (rc == 0) rc = sdm_first_batch_timestamp(s, limit, out);
   if (rc < 0 || limit == 0) return rc;
   sdm_mutex_lock(&s->lock);
   s->first_timestamp = *out;
