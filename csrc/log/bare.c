@@ -113,10 +113,9 @@ int sdm_bare_open(sdm_log *l) {
 }
 
 static sdm_log *new_bare(const char *given) {
-  char topic[SDM_TOPIC_NAME_MAX + 1] = "", *dir = sdm_strdup(given);
+  char topic[SDM_TOPIC_NAME_MAX + 1] = "", *dir = sdm_absolute_path(given);
   int32_t partition = -1;                  /* "" and -1 for a folder with a name of another kind: it has no checkpoint */
   if (!dir) return NULL;
-  for (size_t n = strlen(dir); n > 1 && dir[n - 1] == '/'; n--) dir[n - 1] = 0;
   const char *slash = strrchr(dir, '/');
   sdm_partition_name_decode(slash ? slash + 1 : dir, topic, &partition);
   sdm_log *l = sdm_log_new(sdm_fs_posix(), dir, topic, partition);

@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 
 static int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -43,6 +45,15 @@ int sdm_random(void *bytes, size_t size) {
 }
 
 atomic_uint sdm_forks;
+
+char *sdm_absolute_path(const char *path) {
+  char *here = path[0] == '/' ? NULL : getcwd(NULL, 0), *whole = NULL;
+  if (path[0] == '/') whole = sdm_strdup(path);
+  else if (here) whole = sdm_format("%s/%s", here, path);
+  free(here);
+  for (size_t n = whole ? strlen(whole) : 0; n > 1 && whole[n - 1] == '/'; n--) whole[n - 1] = 0;
+  return whole;
+}
 
 static void (*child_hook)(void);
 

@@ -13,6 +13,10 @@ int sdm_boot_id(uint8_t id[SDM_BOOT_ID]);
 
 int sdm_random(void *bytes, size_t size);
 
+/* The path from the root, without trailing slashes: files are opened by it later, wherever the program has changed its directory to. A fresh string
+** (sdm_free); NULL when memory is short or the working directory cannot be told. Links stay as they are. */
+char *sdm_absolute_path(const char *path);
+
 /* How many forks lie between the process that loaded the library and this one. Handles remember it: a handle made before a fork must not
 ** be used after it, since locks and threads stay with the parent. */
 extern atomic_uint sdm_forks;
