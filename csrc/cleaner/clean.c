@@ -115,6 +115,7 @@ static int build_map(pass *p, int64_t *mapped) {
     int64_t next = i + 1 < p->count ? p->segments[i + 1]->base_offset : p->bound;
     if (next <= p->from) continue;
     rc = map_segment(p, p->segments[i], mapped, &full);
+    sdm_segment_rest(p->segments[i]);
     if (rc == 0 && !full) *mapped = next;
   }
   return rc;
@@ -168,7 +169,10 @@ static int clean_group(pass *p, size_t i, size_t n) {
   p->rewrite.changed = n > 1;
   p->rewrite.floor = -1;
   int rc = sdm_output_open(&p->output, p->log, base, p->cfg);
-  for (size_t k = i; rc == 0 && k < i + n; k++) rc = rewrite_segment(p, p->segments[k]);
+  for (size_t k = i; rc == 0 && k < i + n; k++) {
+    rc = rewrite_segment(p, p->segments[k]);
+    sdm_segment_rest(p->segments[k]);
+  }
   if (rc == 0 && !p->rewrite.changed) {      /* it would be the same file */
     p->report->bytes_written += p->output.size;
     sdm_output_discard(&p->output);

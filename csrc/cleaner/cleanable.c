@@ -28,6 +28,7 @@ static int bound_by_lag(sdm_log *l, const view *v, const sdm_log_config *cfg, in
     int64_t newest;
     if (!holds_from(v, i, first)) continue;
     int rc = sdm_log_largest_timestamp(l, v->segments[i], &newest);
+    sdm_segment_rest(v->segments[i]);
     if (rc < 0) return rc;
     if (newest <= sdm_sub_sat(now, cfg->min_compaction_lag_ms)) continue;
     if (v->segments[i]->base_offset < *bound) *bound = v->segments[i]->base_offset;
@@ -58,6 +59,7 @@ static int find_overdue(sdm_log *l, const view *v, const sdm_log_config *cfg, in
     int64_t first;
     if (!holds_from(v, i, c->first_dirty)) continue;
     int rc = sdm_log_first_timestamp(l, v->segments[i], &first);
+    sdm_segment_rest(v->segments[i]);
     if (rc < 0) return rc;
     if (first > 0 && first < limit) c->overdue = true;
   }

@@ -72,6 +72,7 @@ int sdm_tombstones_due(sdm_log *l, int64_t offset, int64_t now) {
   for (size_t i = 0; rc == 0 && i < count; i++) {
     int64_t horizon;
     rc = horizon_of(l, segments[i], offset, i + 1 < count, &horizon);
+    sdm_segment_rest(segments[i]);
     if (rc == 0 && horizon != SDM_NO_HORIZON && now >= horizon) rc = 1;
   }
   sdm_segments_unref(segments, count);
@@ -85,6 +86,7 @@ int sdm_tombstones_leave_with(sdm_log *l, sdm_segment *const *segments, size_t c
   for (size_t i = count; i-- > 0 && floor < 0;) {      /* offsets ascend: the last segment that has one has the highest */
     int64_t records;
     int rc = sdm_log_count_segment(l, segments[i], &records, &floor);
+    sdm_segment_rest(segments[i]);
     if (rc < 0) return rc;
   }
   return sdm_log_raise_floor(l, floor);

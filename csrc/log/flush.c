@@ -42,6 +42,7 @@ static int sync_all(sdm_log *l, const sync_job *job) {
     bool last = i + 1 == job->count;
     if (!last && job->segments[i + 1]->base_offset <= durable) break;
     rc = sync_segment(job->segments[i], !last, &lost);
+    sdm_segment_rest(job->segments[i]);
   }
   if (rc == 0 && job->directory) lost = (rc = l->fs->sync_dir(l->fs, l->dir)) < 0;
   if (lost) atomic_store(&l->control->failed, SDM_IO);

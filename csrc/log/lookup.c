@@ -74,6 +74,7 @@ static int look_into_all(sdm_log *l, void *context) {
   for (size_t i = 0; rc == 0 && i < count; i++) {
     int64_t to = i + 1 < count ? segments[i + 1]->base_offset : sdm_end_offset(&e);
     rc = look_into(l, segments[i], to, q->ms, q->offset);
+    sdm_segment_rest(segments[i]);
   }
   sdm_segments_unref(segments, count);
   return rc == SDM_OFFSET_OUT_OF_RANGE ? SDM_NOT_FOUND : rc;      /* overtaken by a deletion: look again */

@@ -52,10 +52,20 @@ int sdm_retired_next(sdm_log *l, int64_t base_offset, int64_t *base) {
   return rc;
 }
 
-int sdm_retire(sdm_log *l, sdm_segment *s, int64_t now) {
+/* With a descriptor of its own, which is closed at once: there may be thousands of segments to go. */
+static int set_time(sdm_log *l, int64_t base, int64_t now) {
   sdm_file *f;
-  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
-  if (rc == 0) rc = l->fs->set_modified(f, now);
+  char *path = sdm_segment_path(l->dir, base, SDM_FILE_LOG, "");
+  int rc = path ? l->fs->open(l->fs, path, SDM_OPEN_WRITE, &f) : sdm_no_memory();
+  sdm_free(path);
+  if (rc < 0) return rc;
+  rc = l->fs->set_modified(f, now);
+  l->fs->close(f);
+  return rc;
+}
+
+int sdm_retire(sdm_log *l, sdm_segment *s, int64_t now) {
+  int rc = set_time(l, s->base_offset, now);
   if (rc == SDM_NOT_FOUND) rc = 0;         /* a deletion that failed half-way goes on */
   return rc == 0 ? sdm_segment_rename(l->fs, l->dir, s->base_offset, "", ".deleted") : rc;
 }

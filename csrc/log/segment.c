@@ -131,7 +131,7 @@ void sdm_segment_close_files(sdm_segment *s) {
 /* When only the list of segments will be left to hold a segment (the active one is held by two), its files are closed: so a log of many segments
 ** needs few descriptors. Who takes a reference from the list meanwhile gets at the files under s->lock only, and so before or after.
 */
-static void close_if_idle(sdm_segment *s) {
+void sdm_segment_rest(sdm_segment *s) {
   if (!atomic_load_explicit(&s->listed, memory_order_acquire) || atomic_load_explicit(&s->refs, memory_order_relaxed) != 2) return;
   sdm_mutex_lock(&s->lock);
   if (atomic_load_explicit(&s->refs, memory_order_acquire) == 2) close_files(s);
@@ -140,7 +140,7 @@ static void close_if_idle(sdm_segment *s) {
 
 void sdm_segment_unref(sdm_segment *s) {
   if (!s) return;
-  close_if_idle(s);
+  sdm_segment_rest(s);
   if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
   close_files(s);
   sdm_mutex_destroy(&s->lock);

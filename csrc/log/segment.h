@@ -61,6 +61,9 @@ void sdm_segment_unref(sdm_segment *s);  /* NULL is fine */
 /* The file, opened now if need be; borrowed, valid as long as the caller's reference on the segment. */
 int sdm_segment_file(sdm_segment *s, sdm_file_kind kind, sdm_file **out);
 void sdm_segment_close_files(sdm_segment *s);      /* while nobody reads it */
+
+/* Closes its files if the list and the caller alone hold it, for those who go through many segments; a file that the caller borrowed is gone. */
+void sdm_segment_rest(sdm_segment *s);
 int64_t sdm_segment_file_size(sdm_segment *s, sdm_file_kind kind);   /* as it stands under its name, without opening it; 0 when it is missing */
 
 /* Renames its files (those that exist) from one suffix to another. */

@@ -84,7 +84,10 @@ int sdm_transactions_read(sdm_log *l, int64_t end, sdm_transactions *out) {
   size_t count;
   int rc = sdm_log_segment_refs(l, INT64_MAX, &segments, &count);
   if (rc < 0) return rc;
-  for (size_t i = 0; rc == 0 && i < count; i++) rc = walk_segment(l, &w, segments[i]);
+  for (size_t i = 0; rc == 0 && i < count; i++) {
+    rc = walk_segment(l, &w, segments[i]);
+    sdm_segment_rest(segments[i]);
+  }
   out->stable_end = end;
   for (size_t i = 0; i < w.open.count; i++) {
     if (w.open.aborted[i].first < out->stable_end) out->stable_end = w.open.aborted[i].first;

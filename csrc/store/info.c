@@ -53,6 +53,7 @@ static int list_all(sdm_log *l, void *context) {
   if (!out->infos) rc = sdm_no_memory();
   for (size_t i = 0; rc == 0 && i < out->count; i++) {
     rc = fill(l, segments[i], i + 1 < out->count ? segments[i + 1]->base_offset : -1, first_dirty, &out->infos[i]);
+    sdm_segment_rest(segments[i]);
   }
   sdm_segments_unref(segments, out->count);
   if (rc < 0) sdm_free(out->infos);
@@ -84,6 +85,7 @@ static int sum_sizes(sdm_log *l, void *context) {
     int64_t size;
     rc = sdm_log_segment_limit(l, segments[i], &size);
     if (rc == 0) out->size += size;
+    sdm_segment_rest(segments[i]);
   }
   if (rc == 0 && (rc = sdm_log_read_end(l, &end, NULL)) == 0) out->size += sdm_stage_size(&end);
   sdm_segments_unref(segments, count);
