@@ -46,13 +46,29 @@ sdm_log *sdm_log_new(sdm_fs *fs, const char *dir, const char *topic, int32_t par
   return l;
 }
 
-/* Under the lock of the control file only one process at a time looks whether the page is of this incarnation, and makes it so. */
+static int topic_deleted(const sdm_log *l) { return sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", l->topic); }
+
+/* Since the page was mapped the folder may have gone, and another topic's have come in its place. */
+static int check_place(const sdm_log *l) {
+  sdm_file_info mapped, there;
+  char *path = sdm_format("%s/%s", l->dir, SDM_CONTROL_NAME);
+  int rc = path ? l->fs->path_info(l->fs, path, &there) : sdm_no_memory();
+  sdm_free(path);
+  if (rc == 0) rc = l->fs->info(l->control_file, &mapped);
+  if (rc == SDM_NOT_FOUND || (rc == 0 && there.inode != mapped.inode)) return topic_deleted(l);
+  return rc;
+}
+
+/* Under the lock of the control file only one process at a time looks whether the page is of this incarnation, and makes it so. Who deletes the topic
+** takes this lock before it renames the folder: a recovery never works on another's files.
+*/
 static int take_over(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   sdm_env *env = l->env;
   int rc = l->fs->lock(l->control_file, 0, SDM_LOCK_EXCLUSIVE, true);
   if (rc < 0) return rc;
+  rc = check_place(l);
   bool current = sdm_control_valid(l->control, env->boot_id) && atomic_load(&l->control->incarnation) == env->incarnation;
-  if (!current) rc = sdm_recover(l, cfg, now);
+  if (rc == 0 && !current) rc = sdm_recover(l, cfg, now);
   l->fs->lock(l->control_file, 0, SDM_LOCK_NONE, false);
   return rc;
 }
@@ -102,8 +118,7 @@ void sdm_log_get_config(sdm_log *l, sdm_log_config *out) {
 /* ---- may we? ---- */
 
 static int check_deleted(const sdm_log *l) {
-  if (atomic_load_explicit(&l->control->deleted, memory_order_relaxed) == 0) return 0;
-  return sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", l->topic);
+  return atomic_load_explicit(&l->control->deleted, memory_order_relaxed) == 0 ? 0 : topic_deleted(l);
 }
 
 /* Who only reads a page sees it made anew when another incarnation takes the partition over: that takes a moment. */
@@ -286,9 +301,13 @@ static int sync_readonly(sdm_log *l) {
   return rc < 0 ? rc : sdm_fail(SDM_BUSY, "%s: its segments keep changing; try again", l->dir);
 }
 
+int sdm_log_explain(const sdm_log *l, int rc) {
+  return rc == SDM_NOT_FOUND && l->control && check_deleted(l) < 0 ? SDM_UNKNOWN_TOPIC : rc;
+}
+
 static int sync_list(sdm_log *l) {
   if (!l->control) return sdm_bare_refresh(l);
-  if (!l->writable) return sync_readonly(l);
+  if (!l->writable) return sdm_log_explain(l, sync_readonly(l));
   if (atomic_load_explicit(&l->control->generation, memory_order_acquire) == l->generation) return 0;
   int rc = sdm_log_lock(l);
   if (rc < 0) return rc;
@@ -342,7 +361,7 @@ int sdm_log_steadily(sdm_log *l, int (*f)(sdm_log *l, void *context), void *cont
     if (i > 0) sdm_log_await_change(l, i - 1);
     rc = f(l, context);
   }
-  return rc;
+  return sdm_log_explain(l, rc);
 }
 
 bool sdm_log_is_dense(const sdm_log *l, const sdm_segment *s) {

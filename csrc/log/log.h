@@ -88,6 +88,7 @@ int sdm_log_find(sdm_log *l, int64_t offset, sdm_segment **out, int64_t *next_ba
 ** then the list, asked for anew, is right. Not under control->lock. */
 enum { SDM_AWAIT_MAX = 50 };
 void sdm_log_await_change(sdm_log *l, int attempt);
+int sdm_log_explain(const sdm_log *l, int rc);         /* what came of it: SDM_NOT_FOUND because the topic was deleted is SDM_UNKNOWN_TOPIC */
 
 /* Takes the segments with from <= base < to out of the list and puts `fresh` in (its reference is taken over; NULL: none), holding
 ** control->lock; raises the generation, so that other processes look again. Fails only before it has changed anything. */
@@ -135,6 +136,9 @@ int sdm_log_close_clean(sdm_log *l, const sdm_log_config *cfg, int64_t now);    
 
 /* ---- start.c ---- */
 int sdm_log_set_start(sdm_log *l, int64_t start);                                     /* raises the log start offset, durable on return */
+
+/* The same when a segment begins there and all before it are about to go: on a disk that has no room for the checkpoint, that is what tells. */
+int sdm_log_set_start_at_segment(sdm_log *l, int64_t start);
 
 /* ---- segment_stats.c: what is known of a segment, looked up when needed ---- */
 int sdm_log_largest_timestamp(sdm_log *l, sdm_segment *s, int64_t *out);              /* max timestamp, else the file's time */

@@ -129,7 +129,7 @@ static int find_segment(sdm_reader *r) {
     if (rc != SDM_NOT_FOUND) return rc;
     sdm_log_await_change(r->log, i);
   }
-  return rc;
+  return sdm_log_explain(r->log, rc);
 }
 
 /* ---- the stage ---- */

@@ -139,17 +139,16 @@ static int rename_held(sdm_store *s, sdm_control *c, const char *dir, const char
   return rc;
 }
 
+/* The page is made when it is missing: under the lock of its file nobody is just putting the folder's files right (take_over in log.c). */
 static int rename_folder(sdm_store *s, const char *dir, const char *gone) {
+  sdm_fs *fs = s->env.fs;
   sdm_file *f;
   sdm_control *c;
-  sdm_file_info info;
-  char *path = sdm_format("%s/%s", dir, SDM_CONTROL_NAME);
-  bool there = path && s->env.fs->path_info(s->env.fs, path, &info) == 0 && info.size >= SDM_CONTROL_BYTES;
-  sdm_free(path);
-  if (!there || sdm_control_map(s->env.fs, dir, true, &f, &c) < 0) return s->env.fs->rename(s->env.fs, dir, gone);
+  if (sdm_control_map(fs, dir, true, &f, &c) < 0) return fs->rename(fs, dir, gone);
+  int rc = fs->lock(f, 0, SDM_LOCK_EXCLUSIVE, true);
   bool shared = sdm_control_valid(c, s->env.boot_id) && atomic_load(&c->incarnation) == s->env.incarnation;
-  int rc = shared ? rename_held(s, c, dir, gone) : s->env.fs->rename(s->env.fs, dir, gone);
-  sdm_control_unmap(s->env.fs, f, c);
+  if (rc == 0) rc = shared ? rename_held(s, c, dir, gone) : fs->rename(fs, dir, gone);
+  sdm_control_unmap(fs, f, c);             /* and the lock is gone */
   return rc;
 }
 

@@ -43,6 +43,14 @@ static int keep_one(sdm_store *s, const sdm_uuid *id, sdm_log *opened, sdm_log *
   return rc;
 }
 
+/* Between the look at its folder and its opening the topic may have been deleted and made anew: then this is the new one's partition. */
+static int keep_if_ours(sdm_store *s, const sdm_topic_entry *topic, sdm_log *opened, sdm_log **out) {
+  int rc = sdm_folder_ensure(s, topic->name, &topic->id, opened->partition);
+  if (rc == 0) return keep_one(s, &topic->id, opened, out);
+  sdm_log_unref(opened);
+  return rc;
+}
+
 int sdm_store_log(sdm_store *s, const sdm_topic_entry *topic, int32_t partition, int64_t now, sdm_log **out) {
   sdm_log_config cfg;
   sdm_mutex_lock(&s->lock);
@@ -58,7 +66,7 @@ int sdm_store_log(sdm_store *s, const sdm_topic_entry *topic, int32_t partition,
     sdm_log *opened;
     rc = sdm_folder_ensure(s, topic->name, &topic->id, partition);
     if (rc == 0) rc = sdm_log_open(&s->env, topic->name, partition, &cfg, now, &opened);
-    if (rc == 0) rc = keep_one(s, &topic->id, opened, &l);
+    if (rc == 0) rc = keep_if_ours(s, topic, opened, &l);
     if (rc < 0) return rc;
   }
   sdm_log_set_config(l, &cfg);
