@@ -10,16 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE_MAX = 2048 };
-
-static _Thread_local char message[MESSAGE_MAX];
+static _Thread_local char message[SDM_MESSAGE_MAX];
 
 static void keep(const char *text) {
   memcpy(message, text, strlen(text) + 1);
 }
 
 int sdm_fail(int code, const char *format, ...) {
-  char text[MESSAGE_MAX];
+  char text[SDM_MESSAGE_MAX];
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
@@ -41,22 +39,22 @@ static int errno_code(int error) {
 /* Adds to the text of `used` characters as much as fits; an ellipsis tells that something did not. */
 static void extend(char *text, size_t used, const char *more) {
   static const char ellipsis[] = "...";
-  size_t room = MESSAGE_MAX - 1 - used, size = strlen(more);
+  size_t room = SDM_MESSAGE_MAX - 1 - used, size = strlen(more);
   size_t n = size < room ? size : room;
   memcpy(text + used, more, n);
   text[used + n] = 0;
-  if (n < size) memcpy(text + MESSAGE_MAX - sizeof ellipsis, ellipsis, sizeof ellipsis);
+  if (n < size) memcpy(text + SDM_MESSAGE_MAX - sizeof ellipsis, ellipsis, sizeof ellipsis);
 }
 
 static size_t format_text(char *text, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 static size_t format_text(char *text, const char *format, va_list args) {
-  int n = vsnprintf(text, MESSAGE_MAX, format, args);
+  int n = vsnprintf(text, SDM_MESSAGE_MAX, format, args);
   if (n < 0) n = 0;
-  return n < MESSAGE_MAX ? (size_t)n : MESSAGE_MAX - 1;
+  return n < SDM_MESSAGE_MAX ? (size_t)n : SDM_MESSAGE_MAX - 1;
 }
 
 int sdm_fail_errno(int error, const char *format, ...) {
-  char text[MESSAGE_MAX], reason[160];
+  char text[SDM_MESSAGE_MAX], reason[160];
   va_list args;
   va_start(args, format);
   size_t used = format_text(text, format, args);
@@ -69,7 +67,7 @@ int sdm_fail_errno(int error, const char *format, ...) {
 }
 
 int sdm_fail_within(int code, const char *format, ...) {
-  char text[MESSAGE_MAX];
+  char text[SDM_MESSAGE_MAX];
   va_list args;
   va_start(args, format);
   size_t used = format_text(text, format, args);
@@ -77,6 +75,17 @@ int sdm_fail_within(int code, const char *format, ...) {
   extend(text, used, message);
   keep(text);
   return code;
+}
+
+void sdm_failure_note(sdm_failure *f, int code) {
+  if (code >= 0 || f->code < 0) return;
+  f->code = code;
+  memcpy(f->message, message, sizeof message);
+}
+
+int sdm_failure_tell(const sdm_failure *f) {
+  if (f->code < 0) keep(f->message);
+  return f->code;
 }
 
 const char *sdm_errmsg(void) {

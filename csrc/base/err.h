@@ -47,6 +47,17 @@ int sdm_fail_errno(int error, const char *format, ...) __attribute__((format(pri
 /* Puts text in front of the thread's message ("topic 'a': " + what was there) and returns `code` unchanged. */
 int sdm_fail_within(int code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
+enum { SDM_MESSAGE_MAX = 2048 };        /* bytes, with the NUL; longer texts are cut */
+
+/* The first failure of many attempts, with its message, which the next ones would replace. */
+typedef struct sdm_failure {
+  int code;
+  char message[SDM_MESSAGE_MAX];
+} sdm_failure;
+
+void sdm_failure_note(sdm_failure *f, int code);        /* does nothing for codes >= 0, or when there is one already */
+int sdm_failure_tell(const sdm_failure *f);             /* makes it the thread's last failure again; its code, 0 when there is none */
+
 const char *sdm_errmsg(void);           /* the thread's last message, never NULL */
 const char *sdm_code_name(int code);    /* "corrupt" for SDM_CORRUPT; "ok" for values >= 0; "unknown" for others */
 

@@ -38,6 +38,7 @@ static int over_size(retention *r, size_t i) {
 static int expired(retention *r, size_t i) {
   int64_t newest;
   int rc = sdm_log_largest_timestamp(r->log, r->segments[i], &newest);
+  sdm_segment_rest(r->segments[i]);
   return rc < 0 ? rc : sdm_sub_sat(r->now, newest) > r->cfg->retention_ms;
 }
 
@@ -96,10 +97,14 @@ static int rename_oldest(retention *r, size_t n, sdm_retain_report *report) {
 static int delete_oldest(retention *r, size_t n, sdm_retain_report *report) {
   int rc = 0;
   if (n == r->count) rc = roll_unless_changed(r, &n);
+  if (rc == SDM_DISK_FULL && n > 1) {      /* those before it make room */
+    n--;
+    rc = 0;
+  }
   if (rc < 0 || n == 0) return rc;
   int64_t start = n < r->count ? r->segments[n]->base_offset : sdm_end_offset(&r->end);
   rc = sdm_tombstones_leave_with(r->log, r->segments, n);
-  if (rc == 0) rc = sdm_log_set_start(r->log, start);
+  if (rc == 0) rc = sdm_log_set_start_at_segment(r->log, start);
   return rc == 0 ? rename_oldest(r, n, report) : rc;
 }
 

@@ -21,7 +21,7 @@ bool sdm_reserve_keep(sdm_env *env) {
   return kept;
 }
 
-static bool give_up(sdm_env *env) {
+bool sdm_reserve_give_up(sdm_env *env) {
   sdm_file *f;
   if (open_reserve(env, &f) < 0) return false;
   int rc = env->fs->truncate(f, 0);
@@ -32,7 +32,7 @@ static bool give_up(sdm_env *env) {
 
 int sdm_reserve_replace(sdm_env *env, const char *dir, const char *name, const void *bytes, size_t size) {
   int rc = sdm_fs_replace(env->fs, dir, name, bytes, size);
-  if (rc == SDM_DISK_FULL && give_up(env)) rc = sdm_fs_replace(env->fs, dir, name, bytes, size);
+  if (rc == SDM_DISK_FULL && sdm_reserve_give_up(env)) rc = sdm_fs_replace(env->fs, dir, name, bytes, size);
   return rc;
 }
 

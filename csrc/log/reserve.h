@@ -11,6 +11,9 @@
 /* Makes the reserve if it can be made; that it cannot is no failure. True: it is there. */
 bool sdm_reserve_keep(sdm_env *env);
 
+/* Its room is free on return, if it was there. */
+bool sdm_reserve_give_up(sdm_env *env);
+
 /* sdm_fs_replace for the files of a store: on a full disk it gives up the reserve and tries again. */
 int sdm_reserve_replace(sdm_env *env, const char *dir, const char *name, const void *bytes, size_t size);
 

@@ -72,13 +72,12 @@ void sdm_store_unref(sdm_store *s) {
 
 static sdm_store *new_store(sdm_fs *fs, const char *path, bool writable) {
   sdm_store *s = sdm_calloc(1, sizeof *s);
-  char *root = sdm_strdup(path);
+  char *root = sdm_absolute_path(path);
   if (!s || !root) {
     sdm_free(s);
     sdm_free(root);
     return NULL;
   }
-  for (size_t n = strlen(root); n > 1 && root[n - 1] == '/'; n--) root[n - 1] = 0;
   atomic_init(&s->refs, 1);
   s->handles = 1;
   s->env.fs = fs;
@@ -299,21 +298,27 @@ static void unregister(sdm_store *s) {
   }
 }
 
+/* On a full disk what is staged still gets into its file, in the room of the reserve. */
+static int close_log(sdm_store *s, sdm_log *l, int64_t now) {
+  sdm_log_config cfg;
+  sdm_log_get_config(l, &cfg);
+  int rc = sdm_log_close_clean(l, &cfg, now);
+  return rc == SDM_DISK_FULL && sdm_reserve_give_up(&s->env) ? sdm_log_close_clean(l, &cfg, now) : rc;
+}
+
 static int close_logs(sdm_store *s, int64_t now) {
   sdm_log **logs;
   size_t count;
-  int first = 0, rc = sdm_store_log_refs(s, &logs, &count);
+  sdm_failure first = {0};
+  int rc = sdm_store_log_refs(s, &logs, &count);
   if (rc < 0) return rc;
   for (size_t i = 0; i < count; i++) {
-    sdm_log_config cfg;
-    sdm_log_get_config(logs[i], &cfg);
-    rc = sdm_log_check(logs[i]) == 0 ? sdm_log_close_clean(logs[i], &cfg, now) : 0;
-    if (rc < 0 && first == 0) first = rc;
+    if (sdm_log_check(logs[i]) == 0) sdm_failure_note(&first, close_log(s, logs[i], now));
   }
-  rc = sdm_store_checkpoint(s);
+  sdm_failure_note(&first, sdm_store_checkpoint(s));
   for (size_t i = 0; i < count; i++) atomic_store(&logs[i]->closed, true);
   sdm_logs_unref(logs, count);
-  return first < 0 ? first : rc;
+  return sdm_failure_tell(&first);
 }
 
 /* The last process to leave, everything being in its file, leaves Kafka's mark, so that a broker need not recover. */

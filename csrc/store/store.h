@@ -97,7 +97,7 @@ int sdm_store_log_refs(sdm_store *s, sdm_log ***out, size_t *count);
 void sdm_logs_unref(sdm_log **logs, size_t count);
 
 /* maintain.c */
-void sdm_maintain_log(sdm_store *s, sdm_log *l, int64_t now, sdm_maintain_report *report);
+int sdm_maintain_log(sdm_store *s, sdm_log *l, int64_t now, sdm_maintain_report *report);
 int sdm_store_checkpoint(sdm_store *s);                    /* recovery points and log starts into their files */
 
 /* background.c */

@@ -108,10 +108,13 @@ static int maintain_log(sdm_store *s, sdm_log *l, const sdm_log_config *cfg, int
   return rc < 0 ? rc : after;
 }
 
-void sdm_maintain_log(sdm_store *s, sdm_log *l, int64_t now, sdm_maintain_report *report) {
+int sdm_maintain_log(sdm_store *s, sdm_log *l, int64_t now, sdm_maintain_report *report) {
   sdm_log_config cfg;
   sdm_log_get_config(l, &cfg);
-  if (sdm_log_check(l) == 0 && maintain_log(s, l, &cfg, now, report) < 0) report->failed++;
+  int rc = sdm_log_check(l) == 0 ? maintain_log(s, l, &cfg, now, report) : 0;
+  if (rc == SDM_UNKNOWN_TOPIC) return 0;               /* deleted meanwhile: it wants nothing */
+  report->failed += rc < 0;
+  return rc;
 }
 
 int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out) {
@@ -123,12 +126,15 @@ int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out) {
   if (rc < 0) return rc;
   sdm_store_saw(s, now);
   if ((rc = sdm_store_open_all(s, now)) < 0 || (rc = sdm_store_log_refs(s, &logs, &count)) < 0) return rc;
-  for (size_t i = 0; i < count; i++) sdm_maintain_log(s, logs[i], now, &report);
+  sdm_failure first = {0};
+  for (size_t i = 0; i < count; i++) sdm_failure_note(&first, sdm_maintain_log(s, logs[i], now, &report));
   sdm_logs_unref(logs, count);
   rc = sdm_folders_unlink(s, now, &report.files_deleted);
+  if (rc < 0) return rc;
   sdm_reserve_keep(&s->env);
-  if (rc == 0) *out = report;
-  return rc;
+  sdm_failure_tell(&first);                /* the report's reason is the thread's last message */
+  *out = report;
+  return 0;
 }
 
 /* ---- checkpoints ---- */
