@@ -75,6 +75,7 @@ static int take_over(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
 
 static int open_writable(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   int rc = sdm_control_map(l->fs, l->dir, true, &l->control_file, &l->control);
+  if (rc == SDM_NOT_FOUND) rc = topic_deleted(l);      /* the folder was there a moment ago */
   if (rc == 0) rc = take_over(l, cfg, now);
   if (rc < 0) return rc;
   l->fs->close(l->control_file);           /* the mapping stays */
