@@ -19,7 +19,8 @@ while not io.open(done) do
   rounds = rounds + 1
   local topic = told("topic", store:topic "x")
   if topic then
-    if topic:config()["cleanup.policy"]:find "compact" then told("compact", topic:compact { force = true }) end
+    local config = told("config", topic:config())
+    if config and config["cleanup.policy"]:find "compact" then told("compact", topic:compact { force = true }) end
     told("roll", topic:roll())
     told("retain", topic:retain { now = now + 10 ^ 9 })
     told("stats", topic:stats())

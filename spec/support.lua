@@ -30,9 +30,10 @@ function support.topic(config, options)
   return assert(store:topic("t", config or {})), store
 end
 
---- Closes the stores and removes the directories: for after_each.
-function support.cleanup()
+--- Closes the stores and removes the directories, after before_removal() if given: for after_each.
+function support.cleanup(before_removal)
   for _, store in ipairs(stores) do store:close() end
+  if before_removal then before_removal() end
   for _, name in ipairs(directories) do os.execute("rm -rf '" .. name .. "'") end
   stores, directories = {}, {}
   support.now = 1700000000000

@@ -67,7 +67,7 @@ int sdm_log_flush_to_disk(sdm_log *l, const sdm_log_config *cfg, int64_t now, in
     sdm_segments_unref(job.segments, job.count);
   }
   if (rc == 0) *durable = atomic_load(&l->control->durable_end);
-  return rc;
+  return sdm_log_explain(l, rc);
 }
 
 /* The active segment's file as Kafka leaves it on a clean shutdown: nothing past the end, its time that of the last append. */

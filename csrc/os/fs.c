@@ -45,6 +45,12 @@ int sdm_fs_replace(sdm_fs *fs, const char *dir, const char *name, const void *by
   char *fresh = sdm_format("%s/%s.tmp", dir, name);
   int rc = path && fresh ? write_synced(fs, fresh, bytes, size) : sdm_no_memory();
   if (rc == 0) rc = fs->rename(fs, fresh, path);
+  if (rc < 0 && fresh) {                   /* half a file would only take room, on a disk that may be full */
+    sdm_failure why = {0};
+    sdm_failure_note(&why, rc);
+    fs->unlink(fs, fresh);
+    rc = sdm_failure_tell(&why);
+  }
   if (rc == 0) rc = fs->sync_dir(fs, dir);
   sdm_free(path);
   sdm_free(fresh);
