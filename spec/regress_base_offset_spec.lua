@@ -1,5 +1,5 @@
--- A flipped bit in a base offset, which no checksum covers, wherever the batch stands and however the store is found: what is read is true up to a
--- failure that says corrupt; no record has another's offset, and none is left out in silence.
+-- A flipped bit in a base offset, which no checksum covers, wherever the batch stands and however the store is found: what is read is true
+-- up to a failure that says corrupt; no record has another's offset, and none is left out in silence.
 local sediment = require "sediment"
 local support = require "support"
 local disk = require "disk"
@@ -53,7 +53,8 @@ describe("a flipped bit in a base offset", function()
     for segment = 0, SEGMENTS - 1 do
       for batch = 0, BATCHES - 1 do
         for _, bit in ipairs { 0, 1, 2, 3, 4, 8, 31, 32, 62, 63 } do
-          run(segment, batch, bit, segment * PER_SEGMENT + batch * RECORDS, string.format("segment %d, batch %d, bit %d", segment, batch, bit))
+          local what = string.format("segment %d, batch %d, bit %d", segment, batch, bit)
+          run(segment, batch, bit, segment * PER_SEGMENT + batch * RECORDS, what)
         end
       end
     end

@@ -44,8 +44,9 @@ local path, done = arg[1], arg[2]
 local store = assert(sediment.open(path, { background = false, clock = function() return 1700000000000 end }))
 for round = 1, 120 do
   -- config tells the others to delete or to merge everything
-  local old = assert(store:topic("x", { cleanup_policy = round % 2 == 0 and "compact,delete" or "compact", retention_ms = 1, delete_retention_ms = 0,
-                                        file_delete_delay_ms = 0, segment_bytes = 500, min_cleanable_dirty_ratio = 0 }))
+  local policy = round % 2 == 0 and "compact,delete" or "compact"
+  local old = assert(store:topic("x", { cleanup_policy = policy, retention_ms = 1, delete_retention_ms = 0, file_delete_delay_ms = 0,
+                                        segment_bytes = 500, min_cleanable_dirty_ratio = 0 }))
   for i = 1, 30 do assert(old:append("k" .. i % 4, i % 5 > 0 and "old" .. i or nil)) end
   assert(store:delete_topic "x")
   local new = assert(store:topic("x", { retention_ms = -1 }))
@@ -54,7 +55,7 @@ for round = 1, 120 do
   assert(new:append("k", round .. "/10") == 10)
   local expected = 0
   for offset, key, value in new:records() do
-    assert(offset == expected and key == "k" and value == round .. "/" .. offset, "round " .. round .. ": " .. tostring(value) .. " at " .. offset)
+    assert(offset == expected and key == "k" and value == round .. "/" .. offset, round .. ": " .. tostring(value) .. " at " .. offset)
     expected = expected + 1
   end
   assert(expected == 11 and new:latest() == 11 and new:earliest() == 0, "round " .. round .. ": " .. expected .. " records")
@@ -99,10 +100,16 @@ describe("a topic deleted and made anew", function()
     local new = remake(store)
     local now = support.now + 10 ^ 9
     for name, call in pairs {
-      compact = function() return old:compact { force = true, now = now } end, retain = function() return old:retain { now = now } end,
-      roll = function() return old:roll() end, flush = function() return old:flush() end, append = function() return old:append("k", "v") end,
-      delete_records = function() return old:delete_records(5) end, alter = function() return old:alter { retention_ms = 1 } end,
-      stats = function() return old:stats() end, segments = function() return old:segments() end, latest = function() return old:latest() end,
+      compact = function() return old:compact { force = true, now = now } end,
+      retain = function() return old:retain { now = now } end,
+      roll = function() return old:roll() end,
+      flush = function() return old:flush() end,
+      append = function() return old:append("k", "v") end,
+      delete_records = function() return old:delete_records(5) end,
+      alter = function() return old:alter { retention_ms = 1 } end,
+      stats = function() return old:stats() end,
+      segments = function() return old:segments() end,
+      latest = function() return old:latest() end,
     } do
       assert.equal("unknown_topic", select(3, call()), name)
     end

@@ -1,4 +1,4 @@
--- A disk without a free byte: appends say so, reads go on, and whatever deletes makes room; nothing that was acknowledged is lost on the way.
+-- A disk without a free byte: appends say so, reads go on, and whatever deletes makes room; nothing that was acknowledged is lost.
 local support = require "support"
 local disk = require "disk"
 
