@@ -42,10 +42,10 @@ describe("bytes that look like batches", function()
     return words
   end
 
-  -- Headers of batches of 1,500 bytes, 61 bytes apart, that claim the offsets to come.
-  local function forged(count)
+  -- Headers of batches that claim the offsets to come, one behind the other; each batch would have 256 * `pages` bytes.
+  local function forged(count, pages)
     local header = disk.read(log):sub(1, 61)
-    local one = "\0\0\0\0\0\0\1\0" .. "\0\0\5\208" .. header:sub(13, 17) .. "\1\2\3\4" .. header:sub(22)
+    local one = "\0\0\0\0\0\0\1\0" .. "\0\0" .. string.char(pages) .. "\0" .. header:sub(13, 17) .. "\1\2\3\4" .. header:sub(22)
     return one:rep(count)
   end
 
@@ -57,7 +57,7 @@ describe("bytes that look like batches", function()
 
   it("forged headers behind the log are cut", function()
     make()
-    disk.write(log, disk.read(log) .. forged(100000))
+    disk.write(log, disk.read(log) .. forged(100000, 255))
     assert.same({ "10", "10", "10", "nil", "true", "0" }, look())
   end)
 
@@ -67,7 +67,7 @@ describe("bytes that look like batches", function()
       make()
       local store = support.open(path)
       local topic = store:topic "t"
-      local value = forged(100000)
+      local value = forged(100000, last and 255 or 3)
       assert.equal(10, topic:append_batch { { key = "k", value = value } })
       if not last then topic:append_batch { { key = "k", value = "last" } } end
       store:close()
