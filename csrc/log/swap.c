@@ -67,18 +67,26 @@ static int switch_over(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   return rc;
 }
 
+/* The way back. What cannot be undone now, the next to lock undoes, or finishes if all of it is there: a .swap that stays must not meet the next
+** cleaning.
+*/
+static int turn_back(sdm_log *l, int64_t from, int rc) {
+  sdm_failure why = {0};
+  sdm_failure_note(&why, rc);
+  int undone = sdm_segment_unlink(l->fs, l->dir, from, ".swap");
+  if (undone == 0) undone = sdm_segment_unlink(l->fs, l->dir, from, ".cleaned");
+  if (undone == 0) undone = remove_note(l);
+  if (undone < 0) atomic_store(&l->control->unfinished, 1);
+  return sdm_failure_tell(&why);
+}
+
 int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   int rc = sdm_log_sync_locked(l);
   if (rc == 0) rc = sdm_log_raise_cleaned_locked(l, to);
   if (rc == 0) rc = sdm_swap_note(l, from, to);
   if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".cleaned", ".swap");
   if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);
-  if (rc < 0) {
-    sdm_segment_unlink(l->fs, l->dir, from, ".swap");
-    sdm_segment_unlink(l->fs, l->dir, from, ".cleaned");
-    remove_note(l);
-    return rc;
-  }
+  if (rc < 0) return turn_back(l, from, rc);
   atomic_store(&l->control->unfinished, 1);
   rc = switch_over(l, from, to, now);
   if (rc == 0) atomic_store(&l->control->unfinished, 0);
