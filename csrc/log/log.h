@@ -54,7 +54,7 @@ struct sdm_log {
   uint64_t incarnation;                    /* of the page, for those who only read it */
 };
 
-/* ---- log.c: life, and the list of segments ---- */
+/* ---- log.c: life ---- */
 
 /* Opens a partition of a store, recovering it if this incarnation has not yet. Its folder must be there. */
 int sdm_log_open(sdm_env *env, const char *topic, int32_t partition, const sdm_log_config *cfg, int64_t now, sdm_log **out);
@@ -65,12 +65,17 @@ void sdm_log_unref(sdm_log *l);
 void sdm_log_set_config(sdm_log *l, const sdm_log_config *cfg);
 void sdm_log_get_config(sdm_log *l, sdm_log_config *out);
 
+/* ---- guard.c ---- */
+
 /* Before an operation: closed, forked, deleted, failed. */
 int sdm_log_check(sdm_log *l);
 int sdm_log_check_writable(sdm_log *l);
 
 int sdm_log_lock(sdm_log *l);              /* control->lock, with the state put right when its last owner died */
 void sdm_log_unlock(sdm_log *l);
+int sdm_log_topic_deleted(const sdm_log *l);           /* SDM_UNKNOWN_TOPIC, with its message */
+
+/* ---- segment_list.c ---- */
 
 /* The list, brought up to date; holding control->lock. */
 int sdm_log_sync_locked(sdm_log *l);
@@ -101,13 +106,15 @@ int64_t sdm_log_start(sdm_log *l);
 /* Bytes of the segment that count now. */
 int sdm_log_segment_limit(sdm_log *l, sdm_segment *s, int64_t *limit);
 
-/* ---- append.c, roll.c, stage.c; holding control->lock ---- */
+/* ---- write.c, roll.c; holding control->lock ---- */
 int sdm_log_seal_locked(sdm_log *l, const sdm_log_config *cfg);                       /* the stage becomes a batch in the file */
 int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int64_t now);
 void sdm_log_finish_indexes_locked(sdm_log *l);                                       /* the closing time index entry; l->active is current */
 int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, const uint8_t *batch, const sdm_batch *b, int64_t tombstone, int64_t now);
 bool sdm_log_should_roll(const sdm_end *e, const sdm_log_config *cfg, int64_t bytes, int64_t max_timestamp, int64_t last_offset, int64_t now);
 void sdm_log_touch_news(sdm_control *c);                                              /* wakes those who wait for records */
+
+/* ---- append.c ---- */
 
 typedef struct sdm_append {
   const sdm_record *records;

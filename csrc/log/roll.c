@@ -1,8 +1,22 @@
 /* Rolling: the active segment is closed and a new one begins at the end of the log. */
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "log/log.h"
 #include "log/stage.h"
 #include "os/host.h"
+
+/* The rules by which an append rolls: docs/format.md 4 and Kafka's own. */
+static bool index_full(const sdm_end *e, const sdm_log_config *cfg) {
+  return e->index_entries >= cfg->segment_index_bytes / SDM_INDEX_ENTRY || e->timeindex_entries >= cfg->segment_index_bytes / SDM_TIMEINDEX_ENTRY - 1;
+}
+
+bool sdm_log_should_roll(const sdm_end *e, const sdm_log_config *cfg, int64_t bytes, int64_t max_timestamp, int64_t last_offset, int64_t now) {
+  int64_t size = e->position + sdm_stage_size(e);
+  if (size > cfg->segment_bytes - bytes || last_offset - e->active_base > INT32_MAX) return true;
+  if (size == 0) return false;
+  int64_t waited = e->first_timestamp >= 0 ? sdm_sub_sat(max_timestamp, e->first_timestamp) : sdm_sub_sat(now, e->created_ms);
+  return waited > sdm_sub_sat(sdm_log_config_segment_ms(cfg), e->jitter_ms) || index_full(e, cfg);
+}
 
 /* Each segment draws once, so that topics with one segment.ms do not all roll at one instant. */
 int64_t sdm_draw_jitter(const sdm_log_config *cfg) {

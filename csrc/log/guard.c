@@ -1,0 +1,78 @@
+/* Before an operation: may it be done, and the lock under which it is done. */
+#include "log/log.h"
+#include "log/recover.h"
+#include "log/stage.h"
+
+int sdm_log_topic_deleted(const sdm_log *l) { return sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", l->topic); }
+
+static int check_deleted(const sdm_log *l) {
+  return atomic_load_explicit(&l->control->deleted, memory_order_relaxed) == 0 ? 0 : sdm_log_topic_deleted(l);
+}
+
+/* Who only reads a page sees it made anew when another incarnation takes the partition over: that takes a moment. */
+static int follow_incarnation(sdm_log *l) {
+  uint64_t now = 0;
+  for (int i = 0; i < SDM_AWAIT_MAX; i++) {
+    now = atomic_load_explicit(&l->control->incarnation, memory_order_acquire);
+    if (now == l->incarnation) return 0;
+    if (now & 1) break;                    /* those of an unfinished recovery are even */
+    sdm_log_await_change(l, i);
+  }
+  if (!(now & 1)) return sdm_fail(SDM_BUSY, "%s is being recovered by another process; try again", l->dir);
+  sdm_mutex_lock(&l->lock);
+  l->incarnation = now;
+  l->generation = UINT64_MAX;
+  sdm_mutex_unlock(&l->lock);
+  return 0;
+}
+
+int sdm_log_check(sdm_log *l) {
+  if (l->fork_count != sdm_fork_count()) return sdm_fail(SDM_FORKED, "this handle was opened before fork; open the store anew in the child");
+  if (atomic_load_explicit(&l->closed, memory_order_relaxed)) return sdm_fail(SDM_CLOSED, "the store is closed");
+  if (!l->control) return 0;
+  int rc = check_deleted(l);
+  return rc == 0 && !l->writable ? follow_incarnation(l) : rc;
+}
+
+int sdm_log_check_writable(sdm_log *l) {
+  int rc = sdm_log_check(l);
+  if (rc < 0) return rc;
+  if (!l->writable) return sdm_fail(SDM_READONLY, "%s was opened read-only", l->dir);
+  if (atomic_load_explicit(&l->control->failed, memory_order_relaxed) == 0) return 0;
+  return sdm_fail(SDM_IO, "%s is read-only since a flush failed; what it holds past the durable offset may be lost. Close the store in every process and open it again", l->dir);
+}
+
+/* The last owner of control->lock died, or failed half-way through a change of the files: what it had begun is finished or undone. Until that
+** succeeds nobody gets the lock, and so nobody a list of segments with a hole in it.
+*/
+static int put_right(sdm_log *l) {
+  atomic_store(&l->control->unfinished, 1);            /* the next to lock is not told of the death again */
+  int rc = sdm_stage_repair(l->control);
+  if (rc == 0) rc = sdm_recover_set(l->fs, l->dir, sdm_control_end(l->control)->active_base);
+  if (rc == 0) atomic_store(&l->control->unfinished, 0);
+  atomic_fetch_add_explicit(&l->control->generation, 1, memory_order_release);
+  return rc;
+}
+
+int sdm_log_lock(sdm_log *l) {
+  bool died;
+  int rc = sdm_shared_mutex_lock(&l->control->lock, &died);
+  if (rc < 0) return rc;
+  rc = check_deleted(l);                               /* under the lock: from now on the folder is ours or nobody's */
+  if (rc == 0 && (died || atomic_load_explicit(&l->control->unfinished, memory_order_relaxed))) rc = put_right(l);
+  if (rc < 0) sdm_log_unlock(l);
+  return rc;
+}
+
+void sdm_log_unlock(sdm_log *l) { sdm_shared_mutex_unlock(&l->control->lock); }
+
+int sdm_log_explain(const sdm_log *l, int rc) {
+  return rc == SDM_NOT_FOUND && l->control && check_deleted(l) < 0 ? SDM_UNKNOWN_TOPIC : rc;
+}
+
+/* Who may not lock has nothing to wait on; a swap takes two syncs of the folder. */
+void sdm_log_await_change(sdm_log *l, int attempt) {
+  uint32_t word = 0;
+  if (!l->control || !l->writable) sdm_futex_wait(&word, 0, attempt + 1);
+  else if (sdm_log_lock(l) == 0) sdm_log_unlock(l);
+}
