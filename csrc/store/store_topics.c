@@ -7,11 +7,18 @@
 
 enum { LIMIT = 64 << 20 };
 
+/* A new store has no file yet, and no partitions. Another process may just be making both, the file first: so it is looked for once more. */
+static int read_text(sdm_store *s, const char *path, char **text, size_t *size) {
+  int rc = sdm_fs_read_all(s->env.fs, path, LIMIT, text, size);
+  if (rc != SDM_NOT_FOUND || (rc = sdm_folders_check_none(s)) != SDM_CORRUPT) return rc;
+  rc = sdm_fs_read_all(s->env.fs, path, LIMIT, text, size);
+  return rc == SDM_NOT_FOUND ? sdm_folders_check_none(s) : rc;
+}
+
 static int read_file(sdm_store *s, sdm_topics_file *out) {
   char *path = sdm_format("%s/%s", s->env.root, SDM_TOPICS_NAME), *text = NULL;
   size_t size = 0;
-  int rc = path ? sdm_fs_read_all(s->env.fs, path, LIMIT, &text, &size) : sdm_no_memory();
-  if (rc == SDM_NOT_FOUND) rc = sdm_folders_check_none(s);      /* a new store has no file yet, and no partitions */
+  int rc = path ? read_text(s, path, &text, &size) : sdm_no_memory();
   if (rc == 0) rc = sdm_topics_decode(out, text ? text : "", size);
   sdm_free(text);
   sdm_free(path);
