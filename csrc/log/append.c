@@ -6,6 +6,7 @@
 */
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "format/codec.h"
 #include "log/log.h"
 #include "log/stage.h"
 
@@ -121,14 +122,45 @@ int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, const uint8_t *b
   return 0;
 }
 
+/* The codec for a batch whose appender asked for `asked`: compression.type overrides it, unless that is `producer`. */
+static sdm_codec codec_for(const sdm_log_config *cfg, sdm_codec asked) {
+  return cfg->compression_type == SDM_COMPRESSION_PRODUCER ? asked : (sdm_codec)cfg->compression_type;
+}
+
+static int level_for(const sdm_log_config *cfg, sdm_codec codec) {
+  switch (codec) {
+  case SDM_CODEC_GZIP: return cfg->gzip_level;
+  case SDM_CODEC_LZ4: return cfg->lz4_level;
+  case SDM_CODEC_ZSTD: return cfg->zstd_level;
+  default: return 0;
+  }
+}
+
+/* The staged batch compressed, at the end of an empty `out`. False: it does not get smaller that way, or cannot be compressed here; it is written as it
+** is then: the segment has no more room than that, and sealing fails for nothing but the disk. */
+static bool pack_stage(sdm_log *l, const sdm_log_config *cfg, sdm_batch *b, sdm_buf *out) {
+  sdm_codec codec = codec_for(cfg, SDM_CODEC_NONE);
+  size_t plain = (size_t)b->size - SDM_BATCH_HEADER;
+  const uint8_t *records = sdm_control_stage(l->control) + SDM_BATCH_HEADER;
+  if (codec == SDM_CODEC_NONE || sdm_buf_reserve(out, SDM_BATCH_HEADER) < 0) return false;
+  out->size = SDM_BATCH_HEADER;
+  if (sdm_codec_compress(codec, level_for(cfg, codec), records, plain, out) < 0 || out->size - SDM_BATCH_HEADER >= plain) return false;
+  b->attributes = (int16_t)(b->attributes | (int)codec);
+  b->size = (int32_t)out->size;
+  return true;
+}
+
 int sdm_log_seal_locked(sdm_log *l, const sdm_log_config *cfg) {
-  sdm_control *c = l->control;
-  sdm_end *e = sdm_control_end(c);
+  sdm_end *e = sdm_control_end(l->control);
+  sdm_buf packed = SDM_BUF_INIT;
   sdm_batch b;
   if (sdm_stage_size(e) == 0) return 0;
   sdm_stage_header(e, &b);
-  sdm_batch_seal(sdm_control_stage(c), &b);
-  return sdm_log_write_locked(l, cfg, sdm_control_stage(c), &b, e->staged_tombstone, e->modified_ms);
+  uint8_t *bytes = pack_stage(l, cfg, &b, &packed) ? packed.data : sdm_control_stage(l->control);
+  sdm_batch_seal(bytes, &b);
+  int rc = sdm_log_write_locked(l, cfg, bytes, &b, e->staged_tombstone, e->modified_ms);
+  sdm_buf_free(&packed);
+  return rc;
 }
 
 /* ---- the two ways ---- */
@@ -199,8 +231,9 @@ static int batch_locked(sdm_log *l, const sdm_log_config *cfg, uint8_t *bytes, s
 
 /* Encodes the records as one batch with base offset 0; *tombstone: delta of the last one, -1. */
 static int encode(const sdm_append *a, const sdm_log_config *cfg, int64_t now, sdm_batch *b, int64_t *tombstone) {
-  sdm_batch_writer w = {.batch = {
-    .attributes = cfg->log_append_time ? SDM_ATTR_APPEND_TIME : 0, .base_timestamp = a->records[0].timestamp,
+  sdm_codec codec = codec_for(cfg, a->codec);
+  sdm_batch_writer w = {.level = level_for(cfg, codec), .batch = {
+    .attributes = (int16_t)((int)codec | (cfg->log_append_time ? SDM_ATTR_APPEND_TIME : 0)), .base_timestamp = a->records[0].timestamp,
     .max_timestamp = cfg->log_append_time ? now : SDM_NO_TIMESTAMP, .producer_id = SDM_NO_PRODUCER, .producer_epoch = -1, .base_sequence = -1,
   }};
   sdm_buf_clear(a->scratch);
@@ -265,7 +298,7 @@ int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, i
   int rc = sdm_log_check_writable(l);
   if (rc < 0) return rc;
   if (a->count == 0) return sdm_fail(SDM_INVALID_RECORD, "an empty batch; give at least one record");
-  if (a->codec != SDM_CODEC_NONE) return sdm_fail(SDM_UNSUPPORTED, "compression is not built in; leave compression out or set it to \"none\"");
+  if ((rc = sdm_codec_check(codec_for(cfg, a->codec))) < 0) return rc;
   int64_t most = a->own_batch ? 0 : most_bytes(a->records);
   if (a->own_batch || !stages(l, cfg, a->records, most)) rc = append_batch(l, cfg, a, now, first, last);
   else if ((rc = append_staged(l, cfg, a->records, most, now, first)) == 0) *last = *first;
