@@ -62,7 +62,8 @@ end
 describe("a partition directory written by Kafka", function()
   after_each(support.cleanup)
 
-  for _, name in ipairs { "transactions", "compacted", "broker-consumer-offsets", "broker-appendtime", "codecs" } do
+  for _, name in ipairs { "transactions", "compacted", "broker-consumer-offsets", "broker-appendtime", "broker-killed",
+                          "codecs" } do
     for _, isolation in ipairs { "committed", "uncommitted" } do
       it("is read as Kafka reads it: " .. name .. ", " .. isolation, function()
         local dir = unpacked(name)
