@@ -1,4 +1,4 @@
-/* Compression of a batch's records, in the framings that Kafka's Java code reads and writes (docs/format.md 1.5).
+/* Compression of a batch's records, in the framings that Kafka's Java code reads and writes (docs/format.md 1.6).
 **
 ** Each codec is a library that may be missing when Sediment is built; all functions then answer SDM_UNSUPPORTED with the codec and the Debian
 ** package to install. What is decompressed may be hostile: memory grows with what was really produced, never with what the input claims.
