@@ -6,9 +6,11 @@
 CFLAGS ?= -O2 -g
 WERROR ?= -Werror
 WARN   := -Wall -Wextra -Wshadow -Wconversion $(WERROR)
-LDLIBS := -lpthread -ldl
 PREFIX ?= /usr/local
 V      ?=
+
+# Codecs to build in, of those whose library is there: make CODECS='gzip zstd' leaves the others out.
+CODECS ?= gzip snappy lz4 zstd
 
 LUA54  ?= lua5.4
 LUAJIT ?= luajit
@@ -19,6 +21,11 @@ is_clang = $(shell $(CC) --version 2>/dev/null | grep -i clang)
 SANITIZE_asan := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SANITIZE_tsan  = -O1 -fsanitize=thread -fno-omit-frame-pointer $(if $(is_clang),,-Wno-tsan)
 SANITIZE = $(SANITIZE_$(V))
+
+find_codecs = $(shell CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' sh tools/find-codecs.sh $(1) build/codecs $(CODECS))
+CODEC_FLAGS := $(if $(filter-out clean help deps env,$(or $(MAKECMDGOALS),all)),$(call find_codecs,flags))
+CODEC_LIBS  := $(if $(CODEC_FLAGS),$(call find_codecs,libs))
+LDLIBS      := $(CODEC_LIBS) -lpthread -ldl
 
 COMPILE = $(CC) -std=gnu11 -D_GNU_SOURCE -Icsrc $(CPPFLAGS) $(WARN) $(CFLAGS) $(SANITIZE) -fPIC -fvisibility=hidden -MMD -MP
 LINK    = $(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS)
@@ -49,6 +56,12 @@ help:  ## this list
 $(O)/obj/%.o: csrc/%.c Makefile
 	@mkdir -p $(@D)
 	$(COMPILE) -c -o $@ $<
+
+$(O)/obj/format/codec_%.o: csrc/format/codec_%.c Makefile build/codecs/flags
+	@mkdir -p $(@D)
+	$(COMPILE) $(CODEC_FLAGS) -c -o $@ $<
+
+build/codecs/flags: ;
 
 $(O)/libsediment.a: $(CORE_OBJ)
 	@mkdir -p $(@D)

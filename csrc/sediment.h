@@ -133,11 +133,11 @@ enum { SDM_SYNC = 1 };                    /* flag of an append: durable on retur
 /* Appends one record (its offset field is ignored). SDM_ANY_PARTITION: by the key's murmur2 as a Kafka producer does; a record without key
 ** goes round robin. The results say where it went.
 ** SDM_TOO_LARGE, SDM_INVALID_RECORD, SDM_INVALID_TIMESTAMP, SDM_UNKNOWN_PARTITION, SDM_UNKNOWN_TOPIC, SDM_READONLY, SDM_DISK_FULL,
-** SDM_IO, SDM_CLOSED, SDM_FORKED: nothing was appended. */
+** SDM_IO, SDM_CLOSED, SDM_FORKED, SDM_UNSUPPORTED (compression.type is a codec that is not built in): nothing was appended. */
 int sdm_topic_append(sdm_topic *t, const sdm_record *r, int32_t partition, unsigned flags, int64_t now, int64_t *offset, int32_t *where);
 
 /* Appends a batch of its own, all or nothing. With SDM_ANY_PARTITION all keys must belong to one partition (SDM_INVALID_RECORD).
-** SDM_UNSUPPORTED: a codec that is not built in. */
+** `codec` counts when compression.type is `producer`. SDM_UNSUPPORTED: a codec that is not built in. */
 int sdm_topic_append_batch(sdm_topic *t, const sdm_record *records, size_t count, int32_t partition, sdm_codec codec, unsigned flags,
                            int64_t now, int64_t *first, int64_t *last);
 

@@ -74,15 +74,6 @@ describe("append_batch", function()
     assert.equal(8, total)
   end)
 
-  it("refuses the codecs that are not built in", function()
-    assert.same({ 0, 0 }, { topic:append_batch({ { key = "a" } }, { compression = "none" }) })
-    for _, codec in ipairs { "gzip", "snappy", "lz4", "zstd" } do
-      local first, _, code = topic:append_batch({ { key = "a", value = ("x"):rep(500) } }, { compression = codec })
-      if first then assert.equal(("x"):rep(500), select(3, topic:records { from = first }()))
-      else assert.equal("unsupported", code) end
-    end
-  end)
-
   it("is durable with sync", function()
     topic:append_batch({ { key = "a" }, { key = "b" } }, { sync = true })
     assert.equal(2, topic:stats().partitions[0].durable_offset)

@@ -87,7 +87,7 @@ local function record(s, at, batch)
 end
 
 --- The batches of a .log's bytes, each with base_offset, last_offset, size, position, attributes, horizon, base_timestamp, max_timestamp,
---- count and records. Fails unless they fill it to the last byte.
+--- count, codec and, where that is 0, records. Fails unless they fill it to the last byte.
 function disk.batches(bytes)
   local list, at = {}, 1
   while at <= #bytes do
@@ -100,10 +100,13 @@ function disk.batches(bytes)
     b.base_timestamp, b.max_timestamp = signed(bytes, at + 27, 8), signed(bytes, at + 35, 8)
     b.count = signed(bytes, at + 57, 4)
     b.horizon = whole(b.attributes / 64) % 2 == 1 and b.base_timestamp or nil
-    b.records = {}
-    local p = at + 61
-    for i = 1, b.count do b.records[i], p = record(bytes, p, b) end
-    assert(p == at + b.size, "the records fill the batch")
+    b.codec = b.attributes % 8
+    if b.codec == 0 then
+      b.records = {}
+      local p = at + 61
+      for i = 1, b.count do b.records[i], p = record(bytes, p, b) end
+      assert(p == at + b.size, "the records fill the batch")
+    end
     list[#list + 1] = b
     at = at + b.size
   end

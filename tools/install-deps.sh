@@ -6,7 +6,7 @@
 # package luajit; later releases have one luajit for both. So the packages are chosen by what the system offers, not by its version.
 scope=${1:-test}
 need=''                                   # packages that building or testing cannot do without
-wish=''                                   # packages without which some specs are skipped
+wish=''                                   # packages without which a codec is not built in, or some specs are skipped
 list=''
 
 have() { command -v "$1" > /dev/null 2>&1; }
@@ -50,6 +50,10 @@ look() {
     have "${LUA54:-lua5.4}" || missing need lua5.4 'Lua 5.4'
     header lua.h lua5.4 lua-5.4 lua54 || missing need liblua5.4-dev "Lua 5.4's headers"
     { have "${LUAJIT:-luajit}" && header luajit.h luajit; } || missing need "$luajit" 'LuaJIT and its headers'
+    header zlib.h || missing wish zlib1g-dev 'zlib, the codec gzip'
+    header snappy-c.h || missing wish libsnappy-dev 'the codec snappy'
+    header lz4frame.h || missing wish liblz4-dev 'the codec lz4'
+    header zstd.h || missing wish libzstd-dev 'the codec zstd'
     header xxhash.h || missing need libxxhash-dev 'xxhash.h, the hash of keys and segments'
     have gzip || missing need gzip "unpacks the example's data"
     [ "$scope" = test ] || return 0

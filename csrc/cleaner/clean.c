@@ -9,6 +9,7 @@
 #include "cleaner/maintenance.h"
 #include "cleaner/rewrite.h"
 #include "cleaner/tombstone.h"
+#include "format/batch_records.h"
 #include "log/offsets.h"
 #include "log/scanner.h"
 #include "log/swap.h"
@@ -22,6 +23,7 @@ typedef struct pass {
   int64_t from, bound;                   /* dirty range */
   int64_t now;
   sdm_scanner scan;
+  sdm_buf plain;                         /* records of a compressed batch */
   sdm_offset_map map;
   sdm_rewrite rewrite;
   sdm_output output;
@@ -75,10 +77,9 @@ static int map_batch(pass *p, const uint8_t *bytes, const sdm_batch *b, int64_t 
   sdm_record_iter it;
   sdm_record r;
   key_group g;
-  int rc = 0;
   g.count = 0;
-  sdm_record_iter_init(&it, b, bytes + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER);
-  while (!*full && (rc = sdm_record_next(&it, &r)) == 1) {
+  int rc = sdm_record_iter_open(&it, b, bytes, &p->plain);
+  while (rc >= 0 && !*full && (rc = sdm_record_next(&it, &r)) == 1) {
     if (r.offset < p->from || r.key_size < 0) continue;
     g.hashes[g.count] = sdm_hash128(r.key, (size_t)r.key_size);
     g.offsets[g.count] = r.offset;
@@ -99,8 +100,7 @@ static int map_segment(pass *p, sdm_segment *s, int64_t *mapped, bool *full) {
   while (rc == 0 && !*full && (rc = next_batch(p, &b, &bytes)) == 1) {
     rc = 0;
     if (sdm_batch_last_offset(&b) < p->from || sdm_batch_is(&b, SDM_ATTR_CONTROL)) continue;
-    if (sdm_batch_codec(&b) != SDM_CODEC_NONE) return sdm_fail(SDM_UNSUPPORTED, "%s has compressed batches, and the codec is not built in", s->dir);
-    rc = map_batch(p, bytes, &b, mapped, full);
+    if ((rc = map_batch(p, bytes, &b, mapped, full)) < 0) rc = sdm_fail_within(rc, "%s: ", p->scan.file->path);
   }
   p->report->bytes_read += p->scan.position;
   return rc;
@@ -212,6 +212,7 @@ static void end(pass *p) {
   sdm_rewrite_free(&p->rewrite);
   sdm_output_free(&p->output);
   sdm_scanner_free(&p->scan);
+  sdm_buf_free(&p->plain);
 }
 
 static int run_pass(pass *p, const sdm_clean_options *o, int64_t *cleaned_to) {
@@ -271,7 +272,7 @@ static int clean_locked(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_o
 
 int sdm_clean(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t now, sdm_compact_report *report) {
   double began = sdm_monotonic_seconds();
-  int64_t corrupt = report->corrupt;
+  int64_t corrupt = report->corrupt, partitions = report->partitions;
   int rc = sdm_maintenance_lock(l);
   if (rc < 0) return rc;
   rc = clean_locked(l, cfg, o, now, report);
@@ -280,6 +281,6 @@ int sdm_clean(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o,
   if (rc != SDM_CORRUPT) return rc;
   if (report->corrupt == corrupt) report->corrupt++;
   atomic_fetch_add(&l->control->corrupt_batches, report->corrupt - corrupt);
-  report->partitions--;
+  report->partitions = partitions;
   return 0;
 }

@@ -5,10 +5,12 @@
 
 #include "base/mem.h"
 #include "cleaner/tombstone.h"
+#include "format/batch_records.h"
+#include "format/codec.h"
 
 enum { GROUP = 32 };                     /* map slots fetched ahead */
 
-void sdm_rewrite_free(sdm_rewrite *w) {
+static void free_records(sdm_rewrite *w) {
   sdm_free(w->records);
   sdm_free(w->stays);
   w->records = NULL;
@@ -16,9 +18,14 @@ void sdm_rewrite_free(sdm_rewrite *w) {
   w->capacity = 0;
 }
 
+void sdm_rewrite_free(sdm_rewrite *w) {
+  free_records(w);
+  sdm_buf_free(&w->plain);
+}
+
 static int make_room(sdm_rewrite *w, size_t count) {
   if (count <= w->capacity) return 0;
-  sdm_rewrite_free(w);
+  free_records(w);
   w->records = sdm_malloc(count * sizeof *w->records);
   w->stays = sdm_malloc(count * sizeof *w->stays);
   if (!w->records || !w->stays) return sdm_no_memory();
@@ -58,13 +65,20 @@ static size_t decide_group(sdm_rewrite *w, const sdm_batch *b, size_t from, size
   return kept;
 }
 
+/* No more than the bytes can hold, whatever the header claims. */
+static size_t most_records(const sdm_record_iter *it) {
+  enum { RECORD_LEAST = 7 };
+  size_t most = (size_t)(it->end - it->p) / RECORD_LEAST + 1;
+  return (size_t)it->left < most ? (size_t)it->left : most;
+}
+
 /* Decodes all records and marks those that stay. */
 static int decide(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, size_t *count, size_t *kept) {
   sdm_record_iter it;
   size_t n = 0;
-  int rc = make_room(w, (size_t)b->count);
+  int rc = sdm_record_iter_open(&it, b, bytes, &w->plain);
+  if (rc == 0) rc = make_room(w, most_records(&it));
   if (rc < 0) return rc;
-  sdm_record_iter_init(&it, b, bytes + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER);
   while ((rc = sdm_record_next(&it, &w->records[n])) == 1) {
     if (++n == (size_t)b->count) break;
   }
@@ -90,7 +104,7 @@ static int write_empty(sdm_rewrite *w, const sdm_batch *b, sdm_output *out) {
 }
 
 static int write_rebuilt(sdm_rewrite *w, const sdm_batch *b, size_t count, int64_t horizon, sdm_output *out) {
-  sdm_batch_writer rebuilt = {.batch = *b};
+  sdm_batch_writer rebuilt = {.batch = *b, .level = sdm_codec_default_level(sdm_batch_codec(b))};
   size_t first = 0;
   while (!w->stays[first]) first++;
   rebuilt.batch.base_timestamp = w->records[first].timestamp;
@@ -117,9 +131,6 @@ static bool keeps_a_tombstone(const sdm_rewrite *w, size_t count) {
 int sdm_rewrite_batch(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, sdm_output *out) {
   size_t count = 0, kept = 0;
   if (sdm_batch_is(b, SDM_ATTR_CONTROL)) return sdm_output_add(out, bytes, b);
-  if (sdm_batch_codec(b) != SDM_CODEC_NONE) {
-    return sdm_fail(SDM_UNSUPPORTED, "the batch at offset %lld is compressed, and its codec is not built in", (long long)b->base_offset);
-  }
   int rc = decide(w, bytes, b, &count, &kept);
   if (rc < 0) return rc;
   w->records_read += (int64_t)count;

@@ -18,6 +18,7 @@ typedef struct sdm_rewrite {
   sdm_record *records;                   /* of the batch in hand, reused */
   bool *stays;
   size_t capacity;
+  sdm_buf plain;                         /* its bytes, when it is compressed */
 } sdm_rewrite;
 
 void sdm_rewrite_free(sdm_rewrite *w);

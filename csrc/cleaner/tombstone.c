@@ -1,6 +1,7 @@
 #include "cleaner/tombstone.h"
 
 #include "base/clock.h"
+#include "format/batch_records.h"
 #include "log/scanner.h"
 
 bool sdm_is_tombstone(const sdm_record *r) { return r->key_size >= 0 && r->value_size < 0; }
@@ -21,20 +22,22 @@ int64_t sdm_horizon_after(const sdm_batch *b, bool keeps_tombstone, const sdm_lo
 
 /* ---- which are due ---- */
 
-/* The lowest horizon among a batch's tombstones below `offset`: the batch's, if there is one. */
-static bool holds_tombstone(const sdm_batch *b, const uint8_t *bytes, int64_t offset) {
+/* Whether a batch has a tombstone below `offset`. 1 yes, 0 no. */
+static int holds_tombstone(const sdm_batch *b, const uint8_t *bytes, int64_t offset, sdm_buf *plain) {
   sdm_record_iter it;
   sdm_record r;
-  sdm_record_iter_init(&it, b, bytes + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER);
+  int rc = sdm_record_iter_open(&it, b, bytes, plain);
+  if (rc < 0) return rc;
   while (sdm_record_next(&it, &r) == 1 && r.offset < offset) {
-    if (r.value_size < 0) return true;
+    if (r.value_size < 0) return 1;
   }
-  return false;
+  return 0;
 }
 
 /* The earliest horizon of a segment that still has a tombstone to it; remembered, since only cleaning can change it. */
 static int earliest_horizon(sdm_log *l, sdm_segment *s, int64_t offset, int64_t *out) {
   sdm_scanner scan = {0};
+  sdm_buf plain = SDM_BUF_INIT;
   sdm_batch b;
   sdm_file *f;
   const uint8_t *bytes;
@@ -45,9 +48,12 @@ static int earliest_horizon(sdm_log *l, sdm_segment *s, int64_t offset, int64_t 
   if (rc < 0) return rc;
   sdm_scanner_start(&scan, f, 0, limit);
   while ((rc = sdm_scan_batch(&scan, &b, &bytes)) == 1) {
-    if (sdm_batch_horizon(&b) < *out && sdm_batch_codec(&b) == SDM_CODEC_NONE && holds_tombstone(&b, bytes, offset)) *out = sdm_batch_horizon(&b);
+    if (sdm_batch_horizon(&b) >= *out) continue;
+    if ((rc = holds_tombstone(&b, bytes, offset, &plain)) < 0) break;
+    if (rc == 1) *out = sdm_batch_horizon(&b);
   }
   sdm_scanner_free(&scan);
+  sdm_buf_free(&plain);
   return rc;
 }
 

@@ -116,11 +116,13 @@ size_t sdm_record_size(const sdm_record *r, int64_t base_offset, int64_t base_ti
 uint8_t *sdm_record_encode(uint8_t *p, const sdm_record *r, int64_t base_offset, int64_t base_timestamp);
 
 /* Builds a batch at the end of a buffer: begin, add..., end. The caller sets in `batch` before begin: base_offset, leader_epoch,
-** attributes (codec 0), base_timestamp, producer_id, producer_epoch, base_sequence. `end` sets count, max_timestamp (unless the batch is
+** attributes, base_timestamp, producer_id, producer_epoch, base_sequence. `end` sets count, max_timestamp (unless the batch is
 ** LogAppendTime or has no record: then it is the caller's), last_offset_delta (unless the caller set it above that of the last record),
-** size, CRC. */
+** size, CRC. It compresses the records when the attributes name a codec, with `level`; when more would come out of that than a reader takes
+** (batch_records.h) they stay as they are, and the codec goes from the attributes. SDM_UNSUPPORTED: the codec is not built in. */
 typedef struct sdm_batch_writer {
   sdm_batch batch;
+  int level;                          /* of the codec: sdm_codec_default_level, or as configured */
   sdm_buf *out;
   size_t start;                       /* where in `out` the batch begins */
 } sdm_batch_writer;

@@ -5,6 +5,8 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "format/batch_records.h"
+#include "format/codec.h"
 
 /* Bytes of a record besides key, value and headers: six varints of an int at most, one of them a long, and the attributes. */
 enum { RECORD_EXTRA = 1 + SDM_VARLONG_MAX + 5 * SDM_VARINT_MAX };
@@ -47,7 +49,30 @@ int sdm_batch_add(sdm_batch_writer *w, const sdm_record *r) {
   return 0;
 }
 
+/* Puts the compressed bytes in the records' place. */
+static int put_packed(sdm_batch_writer *w, size_t plain, const sdm_buf *packed) {
+  sdm_buf *out = w->out;
+  if (packed->size > INT32_MAX - SDM_BATCH_HEADER) return refuse_size(w);
+  if (plain > sdm_batch_records_max(SDM_BATCH_HEADER + (int64_t)packed->size)) {
+    w->batch.attributes = (int16_t)(w->batch.attributes & ~SDM_ATTR_CODEC);
+    return 0;
+  }
+  out->size = w->start + SDM_BATCH_HEADER;
+  return sdm_buf_append(out, packed->data, packed->size);
+}
+
+static int compress_records(sdm_batch_writer *w) {
+  sdm_buf packed = SDM_BUF_INIT;
+  size_t at = w->start + SDM_BATCH_HEADER, plain = w->out->size - at;
+  int rc = sdm_codec_compress(sdm_batch_codec(&w->batch), w->level, w->out->data + at, plain, &packed);
+  if (rc == 0) rc = put_packed(w, plain, &packed);
+  sdm_buf_free(&packed);
+  return rc;
+}
+
 int sdm_batch_end(sdm_batch_writer *w) {
+  int rc = sdm_batch_codec(&w->batch) != SDM_CODEC_NONE && w->batch.count > 0 ? compress_records(w) : 0;
+  if (rc < 0) return rc;
   w->batch.size = (int32_t)(w->out->size - w->start);
   sdm_batch_seal(w->out->data + w->start, &w->batch);
   return sdm_batch_decode(w->out->data + w->start, SDM_BATCH_HEADER, &w->batch);   /* for the CRC, and to hold it against the rules */

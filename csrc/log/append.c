@@ -4,6 +4,7 @@
 */
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "format/codec.h"
 #include "log/log.h"
 #include "log/stage.h"
 
@@ -119,8 +120,9 @@ static int batch_locked(sdm_log *l, const sdm_log_config *cfg, uint8_t *bytes, s
 
 /* Encodes the records as one batch with base offset 0; *tombstone: delta of the last one, -1. */
 static int encode(const sdm_append *a, const sdm_log_config *cfg, int64_t now, sdm_batch *b, int64_t *tombstone) {
-  sdm_batch_writer w = {.batch = {
-    .attributes = cfg->log_append_time ? SDM_ATTR_APPEND_TIME : 0, .base_timestamp = a->records[0].timestamp,
+  sdm_codec codec = sdm_log_codec_for(cfg, a->codec);
+  sdm_batch_writer w = {.level = sdm_log_level_for(cfg, codec), .batch = {
+    .attributes = (int16_t)((int)codec | (cfg->log_append_time ? SDM_ATTR_APPEND_TIME : 0)), .base_timestamp = a->records[0].timestamp,
     .max_timestamp = cfg->log_append_time ? now : SDM_NO_TIMESTAMP, .producer_id = SDM_NO_PRODUCER, .producer_epoch = -1, .base_sequence = -1,
   }};
   sdm_buf_clear(a->scratch);
@@ -185,7 +187,7 @@ int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, i
   int rc = sdm_log_check_writable(l);
   if (rc < 0) return rc;
   if (a->count == 0) return sdm_fail(SDM_INVALID_RECORD, "an empty batch; give at least one record");
-  if (a->codec != SDM_CODEC_NONE) return sdm_fail(SDM_UNSUPPORTED, "compression is not built in; leave compression out or set it to \"none\"");
+  if ((rc = sdm_codec_check(sdm_log_codec_for(cfg, a->codec))) < 0) return rc;
   int64_t most = a->own_batch ? 0 : most_bytes(a->records);
   if (a->own_batch || !stages(l, cfg, a->records, most)) rc = append_batch(l, cfg, a, now, first, last);
   else if ((rc = append_staged(l, cfg, a->records, most, now, first)) == 0) *last = *first;

@@ -112,6 +112,8 @@ int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int
 void sdm_log_finish_indexes_locked(sdm_log *l);                                       /* the closing time index entry; l->active is current */
 int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, const uint8_t *batch, const sdm_batch *b, int64_t tombstone, int64_t now);
 bool sdm_log_should_roll(const sdm_end *e, const sdm_log_config *cfg, int64_t bytes, int64_t max_timestamp, int64_t last_offset, int64_t now);
+sdm_codec sdm_log_codec_for(const sdm_log_config *cfg, sdm_codec asked);              /* compression.type overrides `asked`, unless it is producer */
+int sdm_log_level_for(const sdm_log_config *cfg, sdm_codec codec);
 void sdm_log_touch_news(sdm_control *c);                                              /* wakes those who wait for records */
 
 /* ---- append.c ---- */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "format/batch_records.h"
 #include "log/retired.h"
 #include "log/scanner.h"
 #include "log/seek.h"
@@ -25,6 +26,7 @@ struct sdm_reader {
   sdm_scanner scan;
   bool in_batch;
   sdm_record_iter records;
+  sdm_buf plain;                         /* its records, when it is compressed */
   int64_t batch_end;                     /* offset after the batch in hand */
   int64_t scanned_end;                   /* offset after the last batch that was met in the segment in hand, -1: none was */
   bool dense;                            /* its batches follow each other without a gap */
@@ -75,6 +77,7 @@ void sdm_reader_close(sdm_reader *r) {
   if (!r) return;
   leave_segment(r);
   sdm_scanner_free(&r->scan);
+  sdm_buf_free(&r->plain);
   sdm_free(r->stage);
   sdm_transactions_free(&r->transactions);
   if (r->filter.free) r->filter.free(r->filter.context);
@@ -154,10 +157,12 @@ static int take_stage(sdm_reader *r) {
 
 /* ---- batches ---- */
 
-static int unsupported_codec(const sdm_reader *r, const sdm_batch *b) {
-  static const char *const names[] = {"none", "gzip", "snappy", "lz4", "zstd"};
-  return sdm_fail(SDM_UNSUPPORTED, "the batch at offset %lld of %s is compressed with %s, which is not built in", (long long)b->base_offset,
-                  r->log->dir, names[sdm_batch_codec(b)]);
+/* A batch whose records cannot be had stays in front of the reader: to ask again gives the same answer. */
+static int open_records(sdm_reader *r, const sdm_batch *b, const uint8_t *bytes) {
+  int rc = sdm_record_iter_open(&r->records, b, bytes, &r->plain);
+  if (rc == 0) return 0;
+  r->scan.position -= b->size;
+  return sdm_fail_within(rc, "%s at position %lld: ", r->scan.file->path, (long long)r->scan.position);
 }
 
 static int misplaced(sdm_reader *r, const sdm_batch *b) {
@@ -186,12 +191,15 @@ static int next_batch(sdm_reader *r) {
     int rc = sdm_scan_batch(&r->scan, &b, &bytes);
     if (rc <= 0) return rc;
     if ((rc = check_place(r, &b, &bytes)) < 0) return rc;
+    int64_t before = r->scanned_end;
     r->scanned_end = sdm_batch_last_offset(&b) + 1;
     if (sdm_batch_last_offset(&b) < r->next || b.count == 0 || sdm_batch_is(&b, SDM_ATTR_CONTROL)) continue;
     if (sdm_transactions_hide(&r->transactions, &b)) continue;
-    if (sdm_batch_codec(&b) != SDM_CODEC_NONE) return unsupported_codec(r, &b);
+    if ((rc = open_records(r, &b, bytes)) < 0) {
+      r->scanned_end = before;
+      return rc;
+    }
     r->batch_end = sdm_batch_last_offset(&b) + 1;
-    sdm_record_iter_init(&r->records, &b, bytes + SDM_BATCH_HEADER, (size_t)b.size - SDM_BATCH_HEADER);
     r->in_batch = true;
     return 1;
   }

@@ -17,7 +17,7 @@ static void count_records(sdm_scan_result *r, const sdm_batch *b, const uint8_t 
   sdm_record record;
   r->records += b->count;
   if (sdm_batch_codec(b) != SDM_CODEC_NONE) {
-    r->last_tombstone = SDM_UNKNOWN;       /* cannot be seen from here */
+    r->last_tombstone = SDM_UNKNOWN;       /* whoever asks for it decompresses: recovery need not, and does not depend on the codecs that are built in */
     return;
   }
   sdm_record_iter_init(&it, b, bytes + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER);

@@ -1,5 +1,6 @@
 /* What is known of a closed segment, looked up in its files when first asked for, and remembered. Of the active one the control page tells. */
 #include "base/bytes.h"
+#include "format/batch_records.h"
 #include "log/log.h"
 #include "log/scanner.h"
 
@@ -8,11 +9,15 @@ typedef struct summary {
   int64_t max_timestamp, records, last_tombstone;
 } summary;
 
-static void note_tombstones(const sdm_batch *b, const uint8_t *bytes, summary *out) {
+/* A batch that cannot be decompressed counts as if its last record were a tombstone: the purge floor may be too high, never too low. */
+static void note_tombstones(const sdm_batch *b, const uint8_t *bytes, sdm_buf *plain, summary *out) {
   sdm_record_iter it;
   sdm_record r;
-  if (sdm_batch_is(b, SDM_ATTR_CONTROL) || sdm_batch_codec(b) != SDM_CODEC_NONE) return;
-  sdm_record_iter_init(&it, b, bytes + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER);
+  if (sdm_batch_is(b, SDM_ATTR_CONTROL)) return;
+  if (sdm_record_iter_open(&it, b, bytes, plain) < 0) {
+    out->last_tombstone = sdm_batch_last_offset(b);
+    return;
+  }
   while (sdm_record_next(&it, &r) == 1) {
     if (r.value_size < 0) out->last_tombstone = r.offset;
   }
@@ -20,6 +25,7 @@ static void note_tombstones(const sdm_batch *b, const uint8_t *bytes, summary *o
 
 static int summarize(sdm_log *l, sdm_segment *s, bool whole, summary *out) {
   sdm_scanner scan = {0};
+  sdm_buf plain = SDM_BUF_INIT;
   sdm_batch b;
   sdm_file *f;
   const uint8_t *bytes = NULL;
@@ -35,9 +41,10 @@ static int summarize(sdm_log *l, sdm_segment *s, bool whole, summary *out) {
     if (rc <= 0) break;
     if (b.max_timestamp > out->max_timestamp) out->max_timestamp = b.max_timestamp;
     if (!sdm_batch_is(&b, SDM_ATTR_CONTROL)) out->records += b.count;
-    if (whole) note_tombstones(&b, bytes, out);
+    if (whole) note_tombstones(&b, bytes, &plain, out);
   }
   sdm_scanner_free(&scan);
+  sdm_buf_free(&plain);
   return rc == SDM_CORRUPT ? 0 : rc;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "format/batch_records.h"
 #include "log/scanner.h"
 
 typedef struct walk {
@@ -32,9 +33,12 @@ static sdm_transaction *find_open(walk *w, int64_t producer_id) {
 static int marker_type(const sdm_batch *b, const uint8_t *bytes) {
   sdm_record_iter it;
   sdm_record r;
-  sdm_record_iter_init(&it, b, bytes + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER);
-  if (sdm_batch_codec(b) != SDM_CODEC_NONE || sdm_record_next(&it, &r) != 1 || r.key_size < 4) return -1;
-  int type = sdm_get16((const uint8_t *)r.key + 2);
+  sdm_buf plain = SDM_BUF_INIT;            /* brokers do not compress markers, but may keep those that were given so */
+  int type = -1;
+  if (sdm_record_iter_open(&it, b, bytes, &plain) == 0 && sdm_record_next(&it, &r) == 1 && r.key_size >= 4) {
+    type = sdm_get16((const uint8_t *)r.key + 2);
+  }
+  sdm_buf_free(&plain);
   return type <= 1 ? type : -1;
 }
 

@@ -2,6 +2,7 @@
 ** Nothing before the last step can be seen by anyone, and the bytes past the published end are nobody's.
 */
 #include "base/bytes.h"
+#include "format/codec.h"
 #include "log/log.h"
 #include "log/stage.h"
 
@@ -57,12 +58,42 @@ int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, const uint8_t *b
   return 0;
 }
 
+sdm_codec sdm_log_codec_for(const sdm_log_config *cfg, sdm_codec asked) {
+  return cfg->compression_type == SDM_COMPRESSION_PRODUCER ? asked : (sdm_codec)cfg->compression_type;
+}
+
+int sdm_log_level_for(const sdm_log_config *cfg, sdm_codec codec) {
+  switch (codec) {
+  case SDM_CODEC_GZIP: return cfg->gzip_level;
+  case SDM_CODEC_LZ4: return cfg->lz4_level;
+  case SDM_CODEC_ZSTD: return cfg->zstd_level;
+  default: return 0;
+  }
+}
+
+/* The staged batch compressed, at the end of an empty `out`. False: it does not get smaller that way, or cannot be compressed here; it is written as it
+** is then: the segment has no more room than that, and sealing fails for nothing but the disk. */
+static bool pack_stage(sdm_log *l, const sdm_log_config *cfg, sdm_batch *b, sdm_buf *out) {
+  sdm_codec codec = sdm_log_codec_for(cfg, SDM_CODEC_NONE);
+  size_t plain = (size_t)b->size - SDM_BATCH_HEADER;
+  const uint8_t *records = sdm_control_stage(l->control) + SDM_BATCH_HEADER;
+  if (codec == SDM_CODEC_NONE || sdm_buf_reserve(out, SDM_BATCH_HEADER) < 0) return false;
+  out->size = SDM_BATCH_HEADER;
+  if (sdm_codec_compress(codec, sdm_log_level_for(cfg, codec), records, plain, out) < 0 || out->size - SDM_BATCH_HEADER >= plain) return false;
+  b->attributes = (int16_t)(b->attributes | (int)codec);
+  b->size = (int32_t)out->size;
+  return true;
+}
+
 int sdm_log_seal_locked(sdm_log *l, const sdm_log_config *cfg) {
-  sdm_control *c = l->control;
-  sdm_end *e = sdm_control_end(c);
+  sdm_end *e = sdm_control_end(l->control);
+  sdm_buf packed = SDM_BUF_INIT;
   sdm_batch b;
   if (sdm_stage_size(e) == 0) return 0;
   sdm_stage_header(e, &b);
-  sdm_batch_seal(sdm_control_stage(c), &b);
-  return sdm_log_write_locked(l, cfg, sdm_control_stage(c), &b, e->staged_tombstone, e->modified_ms);
+  uint8_t *bytes = pack_stage(l, cfg, &b, &packed) ? packed.data : sdm_control_stage(l->control);
+  sdm_batch_seal(bytes, &b);
+  int rc = sdm_log_write_locked(l, cfg, bytes, &b, e->staged_tombstone, e->modified_ms);
+  sdm_buf_free(&packed);
+  return rc;
 }

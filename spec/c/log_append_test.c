@@ -201,17 +201,6 @@ TEST(too_large_is_exact) {
   fixture_end(&f);
 }
 
-TEST(compression_is_refused) {
-  fixture f;
-  int64_t first, last;
-  fixture_begin(&f);
-  fixture_open(&f);
-  sdm_record r = keyed("a", "b", f.now);
-  sdm_append a = {.records = &r, .count = 1, .own_batch = true, .codec = SDM_CODEC_LZ4, .scratch = &f.scratch};
-  CHECK_INT(sdm_log_append(f.log, &f.cfg, &a, f.now, &first, &last), SDM_UNSUPPORTED);
-  fixture_end(&f);
-}
-
 /* ---- indexes ---- */
 
 static void check_live_indexes(int64_t interval) {
