@@ -39,6 +39,7 @@ typedef struct recovery {
   sdm_end end;                           /* what is found */
   int64_t truncated, corrupt;
   bool damaged_end;                      /* the last segment has damage in it: no more appends to it */
+  bool finished;                         /* nor to one whose sync has failed */
   bool fresh;                            /* there was nothing at all */
   bool as_told;                          /* the last segment was as the page or the state file says */
 } recovery;
@@ -103,6 +104,27 @@ static int rescan(recovery *r, sdm_segment *s, bool final, sdm_scan_result *out)
   return rc == 0 && !r->same_boot ? r->log->fs->sync(f) : rc;      /* served from now on, so it must stay */
 }
 
+/* A sync that failed may have dropped what it was to save, and the next one would not tell: what memory still has of the segment is written once more
+** and synced, before anything is said to be durable. */
+static int write_anew(sdm_segment *s) {
+  enum { BLOCK = 1 << 20 };
+  sdm_file *f;
+  size_t got = 0;
+  uint8_t *block = sdm_malloc(BLOCK);
+  int rc = block ? sdm_segment_file(s, SDM_FILE_LOG, &f) : sdm_no_memory();
+  for (int64_t at = 0; rc == 0 && at < s->size; at += (int64_t)got) {
+    int64_t left = s->size - at;
+    rc = s->fs->read(f, block, left < BLOCK ? (size_t)left : BLOCK, at, &got);
+    if (rc == 0 && got == 0) rc = sdm_fail(SDM_IO, "%s ends before its size", f->path);
+    if (rc == 0) rc = s->fs->write(f, block, got, at);
+  }
+  if (rc == 0) rc = s->fs->sync(f);
+  sdm_free(block);
+  return rc;
+}
+
+static bool sync_failed(const recovery *r) { return r->same_boot && atomic_load(&r->before->failed) != 0; }
+
 static bool trusted(const recovery *r, int64_t next_base) {
   return r->same_boot || r->state.clean || next_base <= r->recovery_point;
 }
@@ -113,6 +135,7 @@ static int recover_closed(recovery *r, int64_t base, int64_t next_base) {
   int rc = sdm_segment_open(r->log->fs, r->log->dir, base, true, &s);
   if (rc < 0) return rc;
   if (!trusted(r, next_base) || !sdm_indexes_sound(s, s->size, next_base, true)) rc = rescan(r, s, true, &found);
+  if (rc == 0 && sync_failed(r) && next_base > atomic_load(&r->before->durable_end)) rc = write_anew(s);
   sdm_segment_unref(s);
   return rc;
 }
@@ -261,6 +284,10 @@ static int recover_last(recovery *r, int64_t base) {
   if (told == 0) {
     rc = rescan(r, s, false, &found);
     if (rc == 0) take_scan(r, s, &found);
+  }
+  if (rc == 0 && sync_failed(r)) {
+    rc = write_anew(s);
+    r->finished = true;
   }
   sdm_segment_unref(s);
   return rc;
@@ -416,7 +443,7 @@ static int go_on(recovery *r) {
   if (rc == 0) rc = seal_before(r);
   if (rc == 0) {
     int64_t end = atomic_load(&l->control->log_end), next = next_free_offset(r, end);
-    if (next > end || r->damaged_end) rc = sdm_log_roll_locked(l, r->cfg, next, r->now);
+    if (next > end || r->damaged_end || r->finished) rc = sdm_log_roll_locked(l, r->cfg, next, r->now);
   }
   sdm_log_unlock(l);
   return rc;

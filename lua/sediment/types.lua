@@ -140,7 +140,7 @@ local topic = {}
 ---@return integer? offset
 ---@return integer|string partition or the message
 ---@return sediment.code? code `too_large`, `invalid_record`, `invalid_timestamp`, `unknown_partition`, `unknown_topic`, `readonly`,
----`disk_full`, `io`, `forked`: nothing was appended
+---`disk_full`, `io`, `forked`: nothing was appended; but an `io` of the sync itself leaves the record in the log, perhaps not on the disk
 function topic:append(key, value, options) end
 
 ---@class sediment.record

@@ -132,6 +132,33 @@ TEST(recovery_may_fail_at_any_write) {
   }
 }
 
+/* A sync that failed may have lost what it was to save, and the next one would not say so: what memory still has is written once more, and the file
+** is finished. */
+TEST(after_a_failed_sync_a_file_is_finished) {
+  fixture f;
+  int64_t durable = -1;
+  begin(&f, 2);
+  CHECK_INT(sdm_log_flush(f.log, f.now, &durable), 0);
+  add_batches(&f, 100, 3);
+  fixture_faults.sync_code = SDM_IO;
+  CHECK_INT(sdm_log_flush(f.log, f.now, &durable), SDM_IO);
+  fixture_faults.sync_code = 0;
+  fixture_crash(&f);
+  fixture_faults.write_code = SDM_IO;                 /* never comes: it only counts the writes to the file */
+  fixture_faults.only = LOG0;
+  fixture_faults.skip = 1000;
+  fixture_open(&f);
+  CHECK(fixture_faults.skip < 1000);
+  memset(&fixture_faults, 0, sizeof fixture_faults);
+  CHECK_INT(active(&f), log_end(&f));
+  fixture_check_all(&f);
+  add_batches(&f, 200, 1);
+  CHECK_INT(sdm_log_flush(f.log, f.now, &durable), 0);
+  CHECK_INT(durable, log_end(&f));
+  fixture_check_all(&f);
+  fixture_end(&f);
+}
+
 /* ---- tails ---- */
 
 static void tail_case(const void *bytes, size_t size, ending how) {
