@@ -42,6 +42,17 @@ void *sdm_calloc(size_t count, size_t size) {
   return p;
 }
 
+void *sdm_grown(void *items, size_t count, size_t *capacity, size_t each) {
+  enum { FIRST = 8 };
+  size_t bytes, more = FIRST;
+  if (count < *capacity) return items;
+  if (*capacity && __builtin_mul_overflow(*capacity, 2, &more)) return NULL;
+  if (__builtin_mul_overflow(more, each, &bytes)) return NULL;
+  void *grown = sdm_realloc(items, bytes);
+  if (grown) *capacity = more;
+  return grown;
+}
+
 void sdm_free(void *p) {
   if (p) allocate(allocate_context, p, 0);
 }

@@ -15,6 +15,10 @@ void sdm_set_allocator(sdm_alloc_fn *fn, void *context);
 void *sdm_malloc(size_t size);
 void *sdm_calloc(size_t count, size_t size);    /* zeroed; NULL when count * size overflows */
 void *sdm_realloc(void *old, size_t size);      /* old stays valid on failure */
+
+/* `items`, made to hold at least one more than `count` of `each` bytes; *capacity follows. NULL: memory is short, and items stays as it is. */
+void *sdm_grown(void *items, size_t count, size_t *capacity, size_t each);
+
 void sdm_free(void *p);                         /* NULL is fine */
 char *sdm_strdup(const char *s);
 char *sdm_format(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* a fresh string, NULL when memory is short */

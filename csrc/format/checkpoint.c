@@ -35,20 +35,11 @@ const sdm_checkpoint_entry *sdm_checkpoint_find(const sdm_checkpoint *c, const c
   return found ? &c->entries[i] : NULL;
 }
 
-static int grow(sdm_checkpoint *c) {
-  if (c->count < c->capacity) return 0;
-  size_t capacity = c->capacity ? c->capacity * 2 : 8;
-  sdm_checkpoint_entry *entries = sdm_realloc(c->entries, capacity * sizeof *entries);
+static int insert(sdm_checkpoint *c, size_t i, const char *topic, int32_t partition, int64_t offset) {
+  sdm_checkpoint_entry *entries = sdm_grown(c->entries, c->count, &c->capacity, sizeof *entries);
   if (!entries) return sdm_no_memory();
   c->entries = entries;
-  c->capacity = capacity;
-  return 0;
-}
-
-static int insert(sdm_checkpoint *c, size_t i, const char *topic, int32_t partition, int64_t offset) {
-  int rc = grow(c);
-  if (rc < 0) return rc;
-  sdm_checkpoint_entry *e = &c->entries[i];
+  sdm_checkpoint_entry *e = &entries[i];
   memmove(e + 1, e, (c->count - i) * sizeof *e);
   *e = (sdm_checkpoint_entry){ .partition = partition, .offset = offset };
   memcpy(e->topic, topic, strlen(topic));

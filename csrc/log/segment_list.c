@@ -11,13 +11,9 @@ typedef struct list {
 } list;
 
 static int list_add(list *a, sdm_segment *s) {
-  if (a->count == a->capacity) {
-    size_t capacity = a->capacity ? a->capacity * 2 : 8;
-    sdm_segment **items = sdm_realloc(a->items, capacity * sizeof(*items));
-    if (!items) return sdm_no_memory();
-    a->items = items;
-    a->capacity = capacity;
-  }
+  sdm_segment **items = sdm_grown(a->items, a->count, &a->capacity, sizeof(*items));
+  if (!items) return sdm_no_memory();
+  a->items = items;
   a->items[a->count++] = s;
   return 0;
 }

@@ -11,13 +11,9 @@ typedef struct walk {
 } walk;
 
 static int add(sdm_transactions *t, int64_t producer_id, int64_t first, int64_t last) {
-  if (t->count == t->capacity) {
-    size_t capacity = t->capacity ? 2 * t->capacity : 16;
-    sdm_transaction *items = sdm_realloc(t->aborted, capacity * sizeof *items);
-    if (!items) return sdm_no_memory();
-    t->aborted = items;
-    t->capacity = capacity;
-  }
+  sdm_transaction *items = sdm_grown(t->aborted, t->count, &t->capacity, sizeof *items);
+  if (!items) return sdm_no_memory();
+  t->aborted = items;
   t->aborted[t->count++] = (sdm_transaction){producer_id, first, last};
   return 0;
 }

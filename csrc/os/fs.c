@@ -64,13 +64,9 @@ void sdm_names_clear(sdm_names *n) {
 }
 
 int sdm_names_add(sdm_names *n, const char *name) {
-  if (n->count == n->capacity) {
-    size_t capacity = n->capacity ? n->capacity * 2 : 16;
-    char **items = sdm_realloc(n->items, capacity * sizeof *items);
-    if (!items) return sdm_no_memory();
-    n->items = items;
-    n->capacity = capacity;
-  }
+  char **items = sdm_grown(n->items, n->count, &n->capacity, sizeof *items);
+  if (!items) return sdm_no_memory();
+  n->items = items;
   char *copy = sdm_strdup(name);
   if (!copy) return sdm_no_memory();
   n->items[n->count++] = copy;

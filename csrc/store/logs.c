@@ -15,13 +15,9 @@ static sdm_log *find(sdm_store *s, const sdm_uuid *id, int32_t partition) {
 }
 
 static int add(sdm_store *s, const sdm_uuid *id, sdm_log *l) {
-  if (s->log_count == s->log_capacity) {
-    size_t capacity = s->log_capacity ? 2 * s->log_capacity : 16;
-    sdm_open_log *logs = sdm_realloc(s->logs, capacity * sizeof *logs);
-    if (!logs) return sdm_no_memory();
-    s->logs = logs;
-    s->log_capacity = capacity;
-  }
+  sdm_open_log *logs = sdm_grown(s->logs, s->log_count, &s->log_capacity, sizeof *logs);
+  if (!logs) return sdm_no_memory();
+  s->logs = logs;
   s->logs[s->log_count++] = (sdm_open_log){*id, l};
   return 0;
 }

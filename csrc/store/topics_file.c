@@ -168,13 +168,9 @@ sdm_topic_entry *sdm_topics_find(const sdm_topics_file *f, const char *name) {
 }
 
 int sdm_topics_add(sdm_topics_file *f, const sdm_topic_entry *e) {
-  if (f->count == f->capacity) {
-    size_t capacity = f->capacity ? f->capacity * 2 : 8;
-    sdm_topic_entry **grown = sdm_realloc(f->entries, capacity * sizeof *grown);
-    if (!grown) return sdm_no_memory();
-    f->entries = grown;
-    f->capacity = capacity;
-  }
+  sdm_topic_entry **entries = sdm_grown(f->entries, f->count, &f->capacity, sizeof *entries);
+  if (!entries) return sdm_no_memory();
+  f->entries = entries;
   sdm_topic_entry *copy = sdm_malloc(sizeof *copy);
   if (!copy) return sdm_no_memory();
   *copy = *e;

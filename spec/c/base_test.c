@@ -52,20 +52,32 @@ TEST(codes_have_names) {
   CHECK_STR(sdm_code_name(-9999), "unknown");
 }
 
-/* An allocator that fails from the call on whose number `context` points to. */
-static void *allocate_some(void *context, void *old, size_t size) {
-  int *left = context;
-  if (size == 0) {
-    free(old);
-    return NULL;
+TEST(an_array_grows_and_stays_whole_when_memory_is_short) {
+  int left = 2;
+  size_t capacity = 0, count = 0;
+  int *items = NULL, *grown;
+  sdm_set_allocator(test_short_memory, &left);
+  while ((grown = sdm_grown(items, count, &capacity, sizeof *items))) {
+    items = grown;
+    CHECK(count < capacity);
+    items[count] = (int)count;
+    count++;
   }
-  return (*left)-- > 0 ? realloc(old, size) : NULL;
+  CHECK_INT(count, capacity);
+  CHECK_INT(left, -1);
+  for (size_t i = 0; i < count; i++) CHECK_INT(items[i], i);
+  size_t huge = SIZE_MAX / 2 + 1;
+  CHECK(!sdm_grown(items, huge, &huge, 1));
+  CHECK(!sdm_grown(items, count, &capacity, SIZE_MAX / 8));
+  CHECK_INT(capacity, count);
+  sdm_free(items);
+  sdm_set_allocator(NULL, NULL);
 }
 
 TEST(memory_that_is_short_is_reported) {
   int left = 1;
   sdm_buf b = SDM_BUF_INIT;
-  sdm_set_allocator(allocate_some, &left);
+  sdm_set_allocator(test_short_memory, &left);
   CHECK_INT(sdm_buf_append(&b, "abc", 3), 0);
   CHECK_INT(sdm_buf_reserve(&b, 1000), SDM_NO_MEMORY);
   CHECK_STR(sdm_errmsg(), "out of memory");

@@ -164,15 +164,10 @@ TEST(entries_are_set_and_removed) {
   sdm_checkpoint_free(&c);
 }
 
-static void *allocate_none(void *context, void *old, size_t size) {
-  (void)context;
-  if (size == 0) free(old);
-  return NULL;
-}
-
 TEST(short_memory_is_told) {
   sdm_checkpoint c = { 0 };
-  sdm_set_allocator(allocate_none, NULL);
+  int none = 0;
+  sdm_set_allocator(test_short_memory, &none);
   CHECK_INT(decode(&c, "0\n1\na 0 0\n"), SDM_NO_MEMORY);
   CHECK_INT(sdm_checkpoint_set(&c, "a", 0, 0), SDM_NO_MEMORY);
   CHECK(!c.entries && c.count == 0);

@@ -325,15 +325,6 @@ TEST(claims_are_not_believed) {
 
 /* ---- no memory, no codec ---- */
 
-static void *allocate_some(void *context, void *old, size_t size) {
-  int *left = context;
-  if (size == 0) {
-    free(old);
-    return NULL;
-  }
-  return (*left)-- > 0 ? realloc(old, size) : NULL;
-}
-
 TEST(want_of_memory_is_told) {
   sdm_buf plain = SDM_BUF_INIT, packed = SDM_BUF_INIT;
   for EACH_CODEC(c) {
@@ -342,7 +333,7 @@ TEST(want_of_memory_is_told) {
     for (int n = 0; n < 8; n++) {
       sdm_buf out = SDM_BUF_INIT;
       int left = n;
-      sdm_set_allocator(allocate_some, &left);
+      sdm_set_allocator(test_short_memory, &left);
       int rc = sdm_codec_decompress(c, packed.data, packed.size, MIB, &out);
       CHECK(rc == 0 || rc == SDM_NO_MEMORY);
       failed += rc < 0;

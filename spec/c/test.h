@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct test_case {
@@ -42,6 +43,16 @@ enum { TEST_FAILURES_SHOWN = 20 };   /* a check in a loop must not drown the oth
 #define CHECK_STR(actual, expected) test_check_str(__FILE__, __LINE__, #actual, (actual), (expected))
 #define CHECK_BYTES(actual, actual_size, expected, expected_size) \
   test_check_bytes(__FILE__, __LINE__, #actual, (actual), (actual_size), (expected), (expected_size))
+
+/* For sdm_set_allocator: fails from the call on whose number `context`, an int, counts down. */
+static inline void *test_short_memory(void *context, void *old, size_t size) {
+  int *left = context;
+  if (size == 0) {
+    free(old);
+    return NULL;
+  }
+  return (*left)-- > 0 ? realloc(old, size) : NULL;
+}
 
 static inline void test_add(test_case *c) {
   if (!test_state.last) test_state.last = &test_state.first;
