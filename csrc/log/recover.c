@@ -39,7 +39,6 @@ typedef struct recovery {
   sdm_end end;                           /* what is found */
   int64_t truncated, corrupt;
   bool damaged_end;                      /* the last segment has damage in it: no more appends to it */
-  bool finished;                         /* nor to one whose sync has failed */
   bool fresh;                            /* there was nothing at all */
   bool as_told;                          /* the last segment was as the page or the state file says */
 } recovery;
@@ -123,6 +122,7 @@ static int write_anew(sdm_segment *s) {
   return rc;
 }
 
+/* Then the last file, too, takes no more appends. */
 static bool sync_failed(const recovery *r) { return r->same_boot && atomic_load(&r->before->failed) != 0; }
 
 static bool trusted(const recovery *r, int64_t next_base) {
@@ -285,10 +285,7 @@ static int recover_last(recovery *r, int64_t base) {
     rc = rescan(r, s, false, &found);
     if (rc == 0) take_scan(r, s, &found);
   }
-  if (rc == 0 && sync_failed(r)) {
-    rc = write_anew(s);
-    r->finished = true;
-  }
+  if (rc == 0 && sync_failed(r)) rc = write_anew(s);
   sdm_segment_unref(s);
   return rc;
 }
@@ -443,7 +440,7 @@ static int go_on(recovery *r) {
   if (rc == 0) rc = seal_before(r);
   if (rc == 0) {
     int64_t end = atomic_load(&l->control->log_end), next = next_free_offset(r, end);
-    if (next > end || r->damaged_end || r->finished) rc = sdm_log_roll_locked(l, r->cfg, next, r->now);
+    if (next > end || r->damaged_end || sync_failed(r)) rc = sdm_log_roll_locked(l, r->cfg, next, r->now);
   }
   sdm_log_unlock(l);
   return rc;
