@@ -42,20 +42,6 @@ static bool is_config(const char *name) {
   return sdm_config_reset(&set, name) == 0;
 }
 
-/* Whatever the option, one of these values is in its range. */
-static bool is_option(const char *name) {
-  static const sdm_value values[] = { { .type = SDM_VALUE_INT, .integer = 1 }, { .type = SDM_VALUE_INT, .integer = 1024 },
-                                      { .type = SDM_VALUE_BOOL, .integer = 1 } };
-  bool known = false;
-  for (size_t i = 0; i < sizeof values / sizeof *values && !known; i++) {
-    sdm_options options;
-    sdm_setting setting = { name, values[i] };
-    sdm_options_default(&options);
-    known = sdm_options_apply(&options, &(sdm_settings){ &setting, 1 }) == 0;
-  }
-  return known;
-}
-
 /* Settings are easily put one level too high: where they belong is said. */
 static void check_names(lua_State *L, const char *const *names) {
   if (!lua_istable(L, 2)) return;
@@ -68,7 +54,7 @@ static void check_names(lua_State *L, const char *const *names) {
     if (*known) continue;
     const char *there = is_config(name) ? "it is a topic config: put it in defaults= or in store:topic(name, {...})"
                         : strcmp(name, "partitions") == 0 ? "it is a topic config: put it in store:topic(name, {...})"
-                        : is_option(name) ? "it is a store option: put it in options=" : NULL;
+                        : sdm_options_has(name) ? "it is a store option: put it in options=" : NULL;
     if (there) sdml_refuse(L, 2, "unknown option '%s'; %s", name, there);
   }
 }

@@ -56,6 +56,7 @@ typedef struct sdm_options {
   int64_t batch_size;                     /* batch.size: bytes of a stage, at most and by default 16384 */
 } sdm_options;
 
+bool sdm_options_has(const char *name);    /* dotted or with underscores */
 void sdm_options_default(sdm_options *o);
 int sdm_options_apply(sdm_options *o, const sdm_settings *given);      /* SDM_MISUSE as above */
 

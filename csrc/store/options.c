@@ -61,6 +61,8 @@ static ptrdiff_t find(const char *name) {
   return -1;
 }
 
+bool sdm_options_has(const char *name) { return find(name) >= 0; }
+
 int sdm_options_apply(sdm_options *o, const sdm_settings *given) {
   sdm_options fresh = *o;
   bool seen[COUNT] = { false };
