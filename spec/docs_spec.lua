@@ -1,12 +1,13 @@
 -- The documentation against the code: configs, options, and the bytes of the worked examples.
 local sediment = require "sediment"
 local support = require "support"
+local disk = require "disk"
 local scripts = require "scripts"
 
 -- Rows of the tables whose first cell is `name`: { name, default, range } each, by section title.
 local function tables()
   local sections, rows = {}, {}
-  for line in scripts.read(scripts.root .. "/docs/configs.md"):gmatch "[^\n]+" do
+  for line in disk.read(scripts.root .. "/docs/configs.md"):gmatch "[^\n]+" do
     local title = line:match "^## (.+)$"
     if title then
       rows = {}
@@ -57,7 +58,7 @@ describe("docs/configs.md", function()
   end)
 
   it("lists every store option with its default", function()
-    local source = scripts.read(scripts.root .. "/csrc/store/options.c")
+    local source = disk.read(scripts.root .. "/csrc/store/options.c")
     local names = { STAGE_BYTES = "16384", FLUSH_SCHEDULER_MAX_MS = "60000", DBL_MAX = "1.7976931348623157e308" }
     local found, n = {}, 0
     for kind, name, initial in source:gmatch '(%u+)%("([%l.]+)", [%w_]+, ([%w_.]+),' do found[name], n = kind and initial, n + 1 end
@@ -87,7 +88,7 @@ end)
 
 describe("docs/format.md", function()
   local golden = {}
-  for name, body in scripts.read(scripts.root .. "/docs/format.md"):gmatch "```golden (%u)\n(.-)```" do
+  for name, body in disk.read(scripts.root .. "/docs/format.md"):gmatch "```golden (%u)\n(.-)```" do
     local bytes = {}
     for line in body:gmatch "[^\n]+" do
       local hex = line:match "^([%x ]-)%s%s" or line
@@ -102,7 +103,7 @@ describe("docs/format.md", function()
     local path = support.path()
     local folder = path .. "-0"
     scripts.shell("mkdir '" .. folder .. "'")
-    scripts.write(folder .. "/00000000000000000000.log", golden[name])
+    disk.write(folder .. "/00000000000000000000.log", golden[name])
     local partition = assert(sediment.open_partition(folder))
     local records = support.collect(partition:records())
     assert.equal(3, partition:latest())
@@ -130,7 +131,7 @@ describe("docs/format.md", function()
   end)
 
   it("has the bytes that the tests have", function()
-    local hex = scripts.read(scripts.root .. "/spec/c/golden.h")
+    local hex = disk.read(scripts.root .. "/spec/c/golden.h")
     for name, text in pairs(golden) do
       local literal = hex:match("define GOLDEN_" .. name .. "(.-)\n[#\n]")
       local expected = literal:gsub("[^%x]", "")
@@ -139,10 +140,10 @@ describe("docs/format.md", function()
   end)
 
   it("has examples of our files whose checksums hold", function()
-    local text = scripts.read(scripts.root .. "/docs/format.md"):match "```\n(sediment%-topics 1\n.-)```"
+    local text = disk.read(scripts.root .. "/docs/format.md"):match "```\n(sediment%-topics 1\n.-)```"
     local path = support.path()
     scripts.shell("mkdir '" .. path .. "'")
-    scripts.write(path .. "/sediment.topics", text)
+    disk.write(path .. "/sediment.topics", text)
     local store = support.open(path)
     assert.same({ "latest", "readings" }, store:topics())
     assert.equal(3600000, assert(store:topic "latest"):config()["delete.retention.ms"])

@@ -1,4 +1,5 @@
 -- The examples as a newcomer runs them: twice, from another working directory. What they print is what the documentation promises.
+local disk = require "disk"
 local scripts = require "scripts"
 
 describe("an example", function()
@@ -45,7 +46,7 @@ describe("an example", function()
         if #rows == 50 then break end
       end
       local function write(from)
-        scripts.write(directory .. "/rates.csv", head .. "\n" .. table.concat(rows, "\n", from) .. "\n")
+        disk.write(directory .. "/rates.csv", head .. "\n" .. table.concat(rows, "\n", from) .. "\n")
       end
       local script = scripts.root .. "/examples/rates.lua"
 

@@ -1,17 +1,18 @@
 -- The README's program, as pasted, prints what the README says; the methods that it lists are there.
 local sediment = require "sediment"
 local support = require "support"
+local disk = require "disk"
 local scripts = require "scripts"
 
 describe("README.md", function()
-  local text = scripts.read(scripts.root .. "/README.md")
+  local text = disk.read(scripts.root .. "/README.md")
   local program, output = text:match "```lua\n(.-)```%s*```\n(.-)```"
 
   after_each(support.cleanup)
 
   it("has a program that prints what it says", function()
     local directory = scripts.directory()
-    scripts.write(directory .. "/program.lua", program)
+    disk.write(directory .. "/program.lua", program)
     local said, status = scripts.run(directory, "program.lua")
     scripts.remove(directory)
     assert.equal(output, said)
@@ -48,7 +49,7 @@ describe("README.md", function()
 
   it("lists the codes that there are", function()
     local codes = {}
-    for name in scripts.read(scripts.root .. "/csrc/base/err.h"):gmatch 'X%([%u_]+, %-%d+, "([%l_]+)"%)' do codes[name] = true end
+    for name in disk.read(scripts.root .. "/csrc/base/err.h"):gmatch 'X%([%u_]+, %-%d+, "([%l_]+)"%)' do codes[name] = true end
     codes.misuse, codes.no_memory = nil, nil
     local section = text:match "### Codes\n(.-)\n## "
     for line in section:gmatch "\n| (`[^|]+) |" do

@@ -1,4 +1,5 @@
 -- Runs Lua programs the way a user does: a process of its own, under the interpreter that runs the specs, with this tree's module.
+local disk = require "disk"
 local scripts = {}
 
 local function shell(command)
@@ -9,7 +10,6 @@ local function shell(command)
 end
 
 local root = shell "pwd":gsub("\n", "")
-local lua = os.getenv "SEDIMENT_LUA" or (jit and "luajit" or "lua5.4")
 local build = jit and "luajit" or _VERSION:match "%d%.%d"
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
@@ -23,26 +23,13 @@ function scripts.remove(directory) shell("rm -rf " .. quote(directory)) end
 
 --- Runs a script with arguments in a working directory: what it said, on both streams, and its exit status.
 function scripts.run(directory, script, ...)
-  local words = { quote(lua), quote(script) }
+  local words = { quote(disk.lua()), quote(script) }
   for _, argument in ipairs { ... } do words[#words + 1] = quote(argument) end
   local said = shell("cd " .. quote(directory) .. " && unset LUA_PATH_5_4 LUA_CPATH_5_4 LUA_INIT LUA_INIT_5_4 && export" ..
     " LUA_PATH=" .. quote(root .. "/lua/?.lua;" .. root .. "/lua/?/init.lua;;") ..
     " LUA_CPATH=" .. quote(root .. "/build/" .. build .. "/?.so;;") ..
     " && " .. table.concat(words, " ") .. " 2>&1 < /dev/null; echo \"status $?\"")
   return said:gsub("status %d+\n$", ""), tonumber(said:match "status (%d+)\n$")
-end
-
-function scripts.read(path)
-  local f = assert(io.open(path, "rb"))
-  local text = f:read "*a"
-  f:close()
-  return text
-end
-
-function scripts.write(path, text)
-  local f = assert(io.open(path, "wb"))
-  f:write(text)
-  f:close()
 end
 
 scripts.root, scripts.shell = root, shell
