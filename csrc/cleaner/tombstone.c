@@ -4,8 +4,6 @@
 #include "format/batch_records.h"
 #include "log/scanner.h"
 
-bool sdm_is_tombstone(const sdm_record *r) { return r->key_size >= 0 && r->value_size < 0; }
-
 int64_t sdm_batch_horizon(const sdm_batch *b) { return sdm_batch_is(b, SDM_ATTR_DELETE_HORIZON) ? b->base_timestamp : SDM_NO_HORIZON; }
 
 bool sdm_tombstone_expired(const sdm_batch *b, const sdm_record *r, int64_t now) {

@@ -18,8 +18,6 @@
 
 #define SDM_NO_HORIZON INT64_MAX
 
-bool sdm_is_tombstone(const sdm_record *r);
-
 /* Delete horizon of a batch, SDM_NO_HORIZON when it has none yet. */
 int64_t sdm_batch_horizon(const sdm_batch *b);
 

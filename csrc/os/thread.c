@@ -62,16 +62,14 @@ int sdm_shared_mutex_init(sdm_shared_mutex *m) {
   return error == 0 ? 0 : sdm_fail_errno(error, "create a shared lock");
 }
 
-static int locked(sdm_shared_mutex *m, int error, bool *owner_died) {
+int sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died) {
+  int error = pthread_mutex_lock(&m->m);
   *owner_died = error == EOWNERDEAD;
   if (error == EOWNERDEAD) error = pthread_mutex_consistent(&m->m);
   if (error == 0) return 0;
-  if (error == EBUSY) return sdm_fail(SDM_BUSY, "another process or thread is at work there");
   return sdm_fail(SDM_IO, "a shared lock failed (%s); close the store in every process and open it again", strerror(error));
 }
 
-int sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died) { return locked(m, pthread_mutex_lock(&m->m), owner_died); }
-int sdm_shared_mutex_trylock(sdm_shared_mutex *m, bool *owner_died) { return locked(m, pthread_mutex_trylock(&m->m), owner_died); }
 void sdm_shared_mutex_unlock(sdm_shared_mutex *m) { pthread_mutex_unlock(&m->m); }
 
 void sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms) {

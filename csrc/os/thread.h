@@ -31,7 +31,6 @@ typedef struct sdm_shared_mutex { pthread_mutex_t m; } sdm_shared_mutex;
 
 int sdm_shared_mutex_init(sdm_shared_mutex *m);
 int sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died);
-int sdm_shared_mutex_trylock(sdm_shared_mutex *m, bool *owner_died);   /* SDM_BUSY when somebody has it */
 void sdm_shared_mutex_unlock(sdm_shared_mutex *m);
 
 /* Waiting for a word in shared memory to change from `seen`; returns at a wake-up, after the timeout, or for no reason. */
