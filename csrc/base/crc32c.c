@@ -3,6 +3,7 @@
 ** The instruction that folds 8 bytes into a CRC takes one cycle but answers after three, so three runs of equal length are worked on at
 ** once and joined by carry-less multiplication: the CRC of a run that `w` words follow is worth its product with x^(64w) mod P.
 ** `shift[w]` is x^(64w - 33) mod P in the CRC's bit order; the 33 are what the product's bit order and the final fold add.
+** Two CRCs of bytes that stand far apart are joined by the same product, by tables: `power[k]` is x^(8 * 2^k) mod P.
 ** Tables and choice are made when the library is loaded, before any thread can call: no call pays for a check.
 */
 #include "base/crc32c.h"
@@ -19,6 +20,7 @@ static const uint32_t POLYNOMIAL = 0x82F63B78;
 
 static uint32_t table[8][256];
 static uint32_t shift[2 * RUN_WORDS + 1];
+static uint32_t power[64];
 
 static uint64_t load64(const uint8_t *p) {
   uint64_t v;
@@ -38,6 +40,23 @@ uint32_t sdm_crc32c_table(uint32_t crc, const void *bytes, size_t size) {
   for (; size >= 8; size -= 8, p += 8) crc = fold_table(crc, load64(p));
   for (; size > 0; size--, p++) crc = table[0][(crc ^ *p) & 255] ^ (crc >> 8);
   return ~crc;
+}
+
+/* a * b mod P, in the CRC's bit order: the highest bit is x^0. */
+static uint32_t product(uint32_t a, uint32_t b) {
+  uint32_t sum = 0;
+  for (; a != 0; a <<= 1) {
+    sum ^= b & (0 - (a >> 31));
+    b = (b >> 1) ^ (POLYNOMIAL & (0 - (b & 1)));
+  }
+  return sum;
+}
+
+uint32_t sdm_crc32c_join(uint32_t first, uint32_t second, size_t size) {
+  for (int k = 0; size != 0; k++, size >>= 1) {
+    if (size & 1) first = product(power[k], first);
+  }
+  return first ^ second;
 }
 
 /* What a machine gives: hardware(), whether it has the instructions; fold64..fold8, a CRC and so many bits more; multiply, carry-less. */
@@ -147,6 +166,8 @@ __attribute__((constructor)) static void prepare(void) {
   }
   shift[1] = 1;   /* x^31 */
   for (int w = 2; w <= 2 * RUN_WORDS; w++) shift[w] = fold_table(shift[w - 1], 0);
+  power[0] = 1u << 23;   /* x^8 */
+  for (int k = 1; k < 64; k++) power[k] = product(power[k - 1], power[k - 1]);
 #ifdef HAVE_HARDWARE
   if (hardware()) implementation = crc32c_hardware;
 #endif

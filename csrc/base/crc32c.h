@@ -10,7 +10,10 @@
 /* The CRC of the bytes that had CRC `crc` (0: none) followed by these. Safe in every thread. */
 uint32_t sdm_crc32c(uint32_t crc, const void *bytes, size_t size);
 
-/* The same through the tables, whatever the machine: the reference that tests hold the fast one against. */
+/* The CRC of bytes with CRC `first` followed by `size` bytes with CRC `second`, without the bytes. */
+uint32_t sdm_crc32c_join(uint32_t first, uint32_t second, size_t size);
+
+/* sdm_crc32c through the tables, whatever the machine: the reference that tests hold the fast one against. */
 uint32_t sdm_crc32c_table(uint32_t crc, const void *bytes, size_t size);
 
 #endif

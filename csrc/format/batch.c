@@ -83,7 +83,7 @@ bool sdm_batch_crc_ok(const uint8_t *p, const sdm_batch *b) {
   return sdm_crc32c(0, p + CRC_FROM, (size_t)b->size - CRC_FROM) == b->crc;
 }
 
-void sdm_batch_seal(uint8_t *p, const sdm_batch *b) {
+void sdm_batch_seal_known(uint8_t *p, const sdm_batch *b, uint32_t records_crc) {
   sdm_put64(p + AT_BASE_OFFSET, (uint64_t)b->base_offset);
   sdm_put32(p + AT_LENGTH, (uint32_t)b->size - SDM_BATCH_PREFIX);
   sdm_put32(p + AT_LEADER_EPOCH, (uint32_t)b->leader_epoch);
@@ -96,7 +96,12 @@ void sdm_batch_seal(uint8_t *p, const sdm_batch *b) {
   sdm_put16(p + AT_PRODUCER_EPOCH, (uint16_t)b->producer_epoch);
   sdm_put32(p + AT_BASE_SEQUENCE, (uint32_t)b->base_sequence);
   sdm_put32(p + AT_COUNT, (uint32_t)b->count);
-  sdm_put32(p + AT_CRC, sdm_crc32c(0, p + CRC_FROM, (size_t)b->size - CRC_FROM));
+  uint32_t header_crc = sdm_crc32c(0, p + CRC_FROM, SDM_BATCH_HEADER - CRC_FROM);
+  sdm_put32(p + AT_CRC, sdm_crc32c_join(header_crc, records_crc, (size_t)b->size - SDM_BATCH_HEADER));
+}
+
+void sdm_batch_seal(uint8_t *p, const sdm_batch *b) {
+  sdm_batch_seal_known(p, b, sdm_crc32c(0, p + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER));
 }
 
 void sdm_batch_set_base_offset(uint8_t *p, int64_t base_offset) {

@@ -61,6 +61,9 @@ bool sdm_batch_crc_ok(const uint8_t *p, const sdm_batch *b);
 /* Writes the header in front of records that already stand at p + 61, and the CRC over everything. */
 void sdm_batch_seal(uint8_t *p, const sdm_batch *b);
 
+/* The same for records whose CRC-32C is known. It is believed: bytes that changed since it was taken make a batch that reads as corrupt. */
+void sdm_batch_seal_known(uint8_t *p, const sdm_batch *b, uint32_t records_crc);
+
 /* Fills in what is known last, outside the CRC. */
 void sdm_batch_set_base_offset(uint8_t *p, int64_t base_offset);
 

@@ -91,8 +91,9 @@ int sdm_log_seal_locked(sdm_log *l, const sdm_log_config *cfg) {
   sdm_batch b;
   if (sdm_stage_size(e) == 0) return 0;
   sdm_stage_header(e, &b);
-  uint8_t *bytes = pack_stage(l, cfg, &b, &packed) ? packed.data : sdm_control_stage(l->control);
-  sdm_batch_seal(bytes, &b);
+  uint8_t *bytes = sdm_control_stage(l->control);
+  if (pack_stage(l, cfg, &b, &packed)) sdm_batch_seal(bytes = packed.data, &b);
+  else sdm_batch_seal_known(bytes, &b, e->staged_crc);
   int rc = sdm_log_write_locked(l, cfg, bytes, &b, e->staged_tombstone, e->modified_ms);
   sdm_buf_free(&packed);
   return rc;

@@ -53,6 +53,14 @@ TEST(fast_way_equals_tables_for_every_size_and_alignment) {
   }
 }
 
+TEST(two_crcs_join_without_their_bytes) {
+  make_noise();
+  for (size_t size = 0; size < sizeof noise; size += size < 40 ? 1 : size / 3) {
+    uint32_t whole = sdm_crc32c(0, noise, sizeof noise), tail = sdm_crc32c(0, noise + sizeof noise - size, size);
+    if (!CHECK_INT(sdm_crc32c_join(sdm_crc32c(0, noise, sizeof noise - size), tail, size), whole)) return;
+  }
+}
+
 TEST(a_crc_goes_on_where_another_ended) {
   make_noise();
   uint32_t whole = sdm_crc32c(0, noise, 5000);
