@@ -233,13 +233,13 @@ describe("the options of a store", function()
                    ["log.cleaner.io.max.bytes.per.second"] = "10MB", ["log.retention.check.interval.ms"] = "5m",
                    ["log.cleaner.enable"] = true, ["log.cleaner.io.buffer.size"] = 524288, ["log.cleaner.io.buffer.load.factor"] = 0.9,
                    ["log.flush.scheduler.interval.ms"] = 1000, ["log.flush.offset.checkpoint.interval.ms"] = 60000,
-                   ["log.initial.task.delay.ms"] = 0, ["linger.ms"] = 5, ["batch.size"] = 16384 })
+                   ["log.initial.task.delay.ms"] = 0, ["linger.ms"] = 5, ["batch.size"] = 65536 })
     assert(opens { log_cleaner_threads = 1 })
   end)
 
   it("are refused by name", function()
     local bad = { ["log.cleaner.threads"] = -1, ["log.retention.check.interval.ms"] = 0, ["log.cleaner.dedupe.buffer.size"] = 5,
-                  ["log.cleaner.backoff.ms"] = "soon", ["batch.size"] = 16385, ["linger.ms"] = -1,
+                  ["log.cleaner.backoff.ms"] = "soon", ["batch.size"] = 65537, ["linger.ms"] = -1,
                   ["log.cleaner.io.buffer.load.factor"] = 1.5, ["log.cleaner.enable"] = "maybe", ["retention.ms"] = 5, ["log.dirs"] = "x" }
     for name, value in pairs(bad) do
       local err = raised(function() opens { [name] = value } end)

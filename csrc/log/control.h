@@ -22,7 +22,7 @@
 #include "os/thread.h"
 
 #define SDM_CONTROL_NAME "sediment.control"
-#define SDM_STAGE_BYTES 16384            /* the stage with room for a batch header: Kafka's batch.size */
+#define SDM_STAGE_BYTES 65536            /* the stage with room for a batch header: the largest batch.size */
 #define SDM_CONTROL_BYTES (4096 + SDM_STAGE_BYTES)
 
 typedef struct sdm_end {                 /* where the log ends, and what the active segment is like */

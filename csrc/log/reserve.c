@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 
-enum { RESERVE_BYTES = 65536 };
+enum { RESERVE_BYTES = 131072 };
 
 static int open_reserve(sdm_env *env, sdm_file **out) {
   char *path = sdm_format("%s/%s", env->root, SDM_RESERVE_NAME);

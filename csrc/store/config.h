@@ -53,7 +53,7 @@ typedef struct sdm_options {
   double cleaner_io_max_bytes_per_second; /* log.cleaner.io.max.bytes.per.second */
   int64_t cleaner_backoff_ms;             /* log.cleaner.backoff.ms */
   int64_t linger_ms;                      /* linger.ms: how long acknowledged records may stay in the stage (default 1000) */
-  int64_t batch_size;                     /* batch.size: bytes of a stage, at most and by default 16384 */
+  int64_t batch_size;                     /* batch.size: bytes of a stage, at most and by default 65536 */
 } sdm_options;
 
 bool sdm_options_has(const char *name);    /* dotted or with underscores */

@@ -18,7 +18,7 @@ typedef struct option {
 #define MS SDM_UNIT_MS
 #define BYTES SDM_UNIT_BYTES
 
-enum { FLUSH_SCHEDULER_MAX_MS = 60000, STAGE_BYTES = 16384 };
+enum { FLUSH_SCHEDULER_MAX_MS = 60000, STAGE_BYTES = 65536 };
 
 static const option OPTIONS[] = {
   INT("batch.size", BYTES, STAGE_BYTES, 0, STAGE_BYTES, batch_size),

@@ -306,7 +306,7 @@ TEST(store_options) {
   CHECK(o.cleaner_io_max_bytes_per_second == DBL_MAX);
   CHECK_INT(o.cleaner_backoff_ms, 15000);
   CHECK_INT(o.linger_ms, 1000);
-  CHECK_INT(o.batch_size, 16384);
+  CHECK_INT(o.batch_size, 65536);
   sdm_setting items[] = { text("log.cleaner.dedupe.buffer.size", "1MiB"), text("log_cleaner_backoff_ms", "5s"),
                           text("log.cleaner.io.max.bytes.per.second", "10MB"), text("log.cleaner.enable", "false"),
                           integer("log.cleaner.threads", 2), number("log.cleaner.io.buffer.load.factor", 0.5),
@@ -325,9 +325,9 @@ TEST(store_options) {
 TEST(store_options_are_refused_by_name) {
   sdm_options o;
   sdm_options_default(&o);
-  sdm_setting items[] = { integer("linger.ms", 5), integer("batch.size", 16385) };
+  sdm_setting items[] = { integer("linger.ms", 5), integer("batch.size", 65537) };
   CHECK_INT(sdm_options_apply(&o, &(sdm_settings){ items, 2 }), SDM_MISUSE);
-  CHECK_STR(sdm_errmsg(), "option 'batch.size': 16385 is outside [0, 16384]");
+  CHECK_STR(sdm_errmsg(), "option 'batch.size': 65537 is outside [0, 65536]");
   CHECK_INT(o.linger_ms, 1000);
   items[1] = integer("linger_ms", 6);
   CHECK_INT(sdm_options_apply(&o, &(sdm_settings){ items, 2 }), SDM_MISUSE);

@@ -80,7 +80,7 @@ TEST(a_big_record_is_a_batch) {
   fixture_begin(&f);
   fixture_open(&f);
   CHECK_INT(fixture_add(&f, 1), 0);
-  CHECK_INT(fixture_put(&f, 2, 4, 20000, f.now), 0);
+  CHECK_INT(fixture_put(&f, 2, 4, 70000, f.now), 0);
   CHECK_INT(fixture_add(&f, 3), 0);
   CHECK_INT(fixture_batches(&f, LOG0, batches, 8), 2);
   CHECK_INT(batches[0].b.count, 1);
@@ -239,7 +239,7 @@ TEST(a_full_disk_loses_nothing_acknowledged) {
     fixture_faults.write_limit = limit;
     CHECK_INT(fixture_put_batch(&f, 20, 3, 100, f.now), SDM_DISK_FULL);
     CHECK_INT(fixture_add(&f, 11 + (uint32_t)limit), 0);         /* the stage has room */
-    CHECK_INT(fixture_put(&f, 30, 4, 20000, f.now), SDM_DISK_FULL);
+    CHECK_INT(fixture_put(&f, 30, 4, 70000, f.now), SDM_DISK_FULL);
     fixture_check_all(&f);
     fixture_faults.write_code = 0;
     fixture_check_all(&f);

@@ -54,7 +54,7 @@ TEST(a_full_stage_is_sealed_within_batch_size) {
   test_random r = {7};
   fixture_begin(&f);
   fixture_open(&f);
-  for (uint32_t i = 0; i < 2000; i++) CHECK_INT(fixture_put(&f, i, 4, (int32_t)test_random_below(&r, 400), f.now), 0);
+  for (uint32_t i = 0; i < 8000; i++) CHECK_INT(fixture_put(&f, i, 4, (int32_t)test_random_below(&r, 400), f.now), 0);
   size_t n = batches(&f, b, 64);
   CHECK(n > 20 && n < 64);
   for (size_t i = 0; i < n && i < 64; i++) CHECK(b[i].b.size <= SDM_STAGE_BYTES && b[i].b.size > SDM_STAGE_BYTES - 500);
@@ -67,7 +67,7 @@ TEST(the_stage_never_overflows) {
   fixture f;
   fixture_begin(&f);
   fixture_open(&f);
-  for (int32_t last = 16384 - 61 - 2100; last < 16384 - 61 - 1800; last++) {
+  for (int32_t last = SDM_STAGE_BYTES - 61 - 2100; last < SDM_STAGE_BYTES - 61 - 1800; last++) {
     CHECK_INT(fixture_put(&f, (uint32_t)last, -1, 0, f.now), 0);
     for (uint32_t i = 0; i < 200; i++) CHECK_INT(fixture_put(&f, i, -1, 0, f.now - 1), 0);
     CHECK_INT(fixture_put(&f, 5, -1, last, f.now + 1000000), 0);
