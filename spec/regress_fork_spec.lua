@@ -4,7 +4,7 @@ local disk = require "disk"
 
 local PARENT = [[
 local ffi = require "ffi"
-ffi.cdef "int fork(void); int getpid(void); int kill(int, int); void _exit(int);"
+ffi.cdef "int fork(void); int getpid(void); int getppid(void); int sched_yield(void); int kill(int, int); void _exit(int);"
 ffi.cdef "int pipe(int *); long read(int, void *, size_t); int close(int);"
 local C = ffi.C
 local sediment = require "sediment"
@@ -12,11 +12,12 @@ local path, state = arg[1], arg[2]
 local store = assert(sediment.open(path, { options = { linger_ms = 20 } }))
 local topic = assert(store:topic("t", { retention_ms = -1 }))
 assert(topic:append("k", "of the parent") == 0)
-local ends, byte = ffi.new "int[2]", ffi.new "char[1]"
+local ends, byte, parent = ffi.new "int[2]", ffi.new "char[1]", C.getpid()
 C.pipe(ends)
 if C.fork() == 0 then
   C.close(ends[1])
-  C.read(ends[0], byte, 1)                               -- ends when the parent dies
+  C.read(ends[0], byte, 1)                               -- ends when the parent dies,
+  while C.getppid() == parent do C.sched_yield() end     -- and this when all its files are closed
   assert(select(3, topic:append("k", "v")) == "forked" and select(3, store:maintain()) == "forked" and select(3, topic:stats()) == "forked")
   local go = assert(io.open(state .. ".alone", "w"))
   go:close()

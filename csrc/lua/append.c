@@ -14,7 +14,7 @@ enum { KEY_IN_SCRATCH = 1, VALUE_IN_SCRATCH = 2, HEADERS_IN_SCRATCH = 4 };
 enum { CAPACITY_KEPT = 65536, SCRATCH_KEPT = 1 << 20 };    /* what a topic keeps for its next batch */
 
 /* Upvalues of append_batch. */
-enum { UP_KEY = 2, UP_VALUE, UP_TIMESTAMP, UP_HEADERS };
+enum { UP_KEY = 1, UP_VALUE, UP_TIMESTAMP, UP_HEADERS };
 
 typedef struct gathering {
   int arg;                                /* of the records, for messages */
@@ -73,7 +73,7 @@ static int gather_bytes(lua_State *L, const gathering *g, int index, int which, 
   size_t size = 0;
   const char *name = which == KEY_IN_SCRATCH ? "key" : "value";
   const char *bytes = bytes_of(L, g, which == KEY_IN_SCRATCH ? &key : &value, index, text, &size);
-  if (!bytes && !lua_isnil(L, index)) return refuse(L, g, name, "string", index);
+  if (!bytes && !lua_isnoneornil(L, index)) return refuse(L, g, name, "string", index);
   if (size > INT32_MAX) return too_large(g, name, size);
   const void *from = bytes;
   if (bytes == text) {
@@ -291,7 +291,6 @@ int sdml_topic_append(lua_State *L) {
   int64_t now, offset;
   int32_t where;
   sdm_record r;
-  lua_settop(L, 4);
   sdml_topic *t = sdml_topic_self(L, &now);
   gathering g = { 2, 0, &t->scratch, now };
   append_options o = { SDM_ANY_PARTITION, 0, SDM_CODEC_NONE, &g, &r };
@@ -301,7 +300,7 @@ int sdml_topic_append(lua_State *L) {
   g.arg = 3;
   if (rc == 0) rc = gather_bytes(L, &g, 3, VALUE_IN_SCRATCH, &r);
   g.arg = 4;
-  if (rc == 0 && !lua_isnil(L, 4)) rc = sdml_options(L, 4, names, take_append, &o);
+  if (rc == 0 && !lua_isnoneornil(L, 4)) rc = sdml_options(L, 4, names, take_append, &o);
   if (rc < 0) return sdml_fail(L, rc);
   settle(&r, t->scratch.data);
   rc = sdm_topic_append(t->topic, &r, o.partition, o.flags, now, &offset, &where);

@@ -14,15 +14,15 @@ const char *sdml_type(lua_State *L, int index) {
   return lua_type(L, index) == LUA_TNONE ? "no value" : luaL_typename(L, index);
 }
 
+void *sdml_object_at(lua_State *L, int index, const char *class) {
+  sdml_object *object = lua_touserdata(L, index);
+  return object && lua_rawlen(L, index) >= sizeof *object && object->class == class ? object : NULL;
+}
+
 void *sdml_self(lua_State *L, const char *class) {
-  void *self = lua_touserdata(L, 1);
-  if (self && lua_getmetatable(L, 1)) {
-    bool same = lua_rawequal(L, -1, lua_upvalueindex(1)) != 0;
-    lua_pop(L, 1);
-    if (same) return self;
-  }
-  sdml_refuse(L, 1, "%s expected, got %s; call it with ':'", class, sdml_type(L, 1));
-  return NULL;
+  void *self = sdml_object_at(L, 1, class);
+  if (!self) sdml_refuse(L, 1, "%s expected, got %s; call it with ':'", class, sdml_type(L, 1));
+  return self;
 }
 
 bool sdml_whole(lua_State *L, int index, int64_t *out) {

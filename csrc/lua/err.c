@@ -57,7 +57,7 @@ void sdml_open_error(lua_State *L) {
   luaL_newmetatable(L, SDML_ERROR);
   lua_pushcfunction(L, error_tostring);
   lua_setfield(L, -2, "__tostring");
-  lua_pushliteral(L, SDML_ERROR);
+  lua_pushstring(L, SDML_ERROR);
   lua_setfield(L, -2, "__name");
   lua_pop(L, 1);
 }

@@ -8,6 +8,9 @@
 #include "base/clock.h"
 #include "lua/sdml.h"
 
+const char SDML_STORE[] = "sediment.store", SDML_TOPIC[] = "sediment.topic", SDML_PARTITION[] = "sediment.partition";
+const char SDML_READER[] = "sediment.reader", SDML_ERROR[] = "sediment.error", SDML_HELD[] = "sediment.held";
+
 void sdml_set_int(lua_State *L, const char *name, int64_t value) {
   sdml_pushint(L, value);
   lua_setfield(L, -2, name);
@@ -15,29 +18,27 @@ void sdml_set_int(lua_State *L, const char *name, int64_t value) {
 
 void sdml_functions(lua_State *L, const luaL_Reg *functions) {
   for (; functions->name; functions++) {
-    lua_pushvalue(L, -1);
-    lua_pushcclosure(L, functions->func, 1);
-    lua_setfield(L, -3, functions->name);
+    lua_pushcfunction(L, functions->func);
+    lua_setfield(L, -2, functions->name);
   }
 }
 
 void sdml_class(lua_State *L, const char *name, const luaL_Reg *methods, const luaL_Reg *meta) {
   lua_newtable(L);
-  luaL_newmetatable(L, name);
   sdml_functions(L, methods);
+  luaL_newmetatable(L, name);
+  sdml_functions(L, meta);
   lua_pushvalue(L, -2);
   lua_setfield(L, -2, "__index");
   lua_pushstring(L, name);
   lua_setfield(L, -2, "__name");
-  lua_pushvalue(L, -1);
-  lua_pushvalue(L, -1);
-  sdml_functions(L, meta);
-  lua_pop(L, 3);
+  lua_pop(L, 1);
 }
 
 void *sdml_new(lua_State *L, size_t size, const char *class, int owner) {
-  void *object = lua_newuserdata(L, size);
+  sdml_object *object = lua_newuserdata(L, size);
   memset(object, 0, size);
+  object->class = class;
   lua_createtable(L, 3, 0);
   if (owner) {
     lua_pushvalue(L, owner);

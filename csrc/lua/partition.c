@@ -83,8 +83,8 @@ static int partition_close(lua_State *L) {
 
 static int partition_tostring(lua_State *L) {
   sdml_partition *p = sdml_self(L, SDML_PARTITION);
-  if (p->closed) lua_pushliteral(L, SDML_PARTITION " (closed)");
-  else lua_pushfstring(L, SDML_PARTITION " (%p)", (void *)p);
+  if (p->closed) lua_pushfstring(L, "%s (closed)", SDML_PARTITION);
+  else lua_pushfstring(L, "%s (%p)", SDML_PARTITION, (void *)p);
   return 1;
 }
 

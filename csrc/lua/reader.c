@@ -55,8 +55,8 @@ static int reader_close(lua_State *L) {
 
 static int reader_tostring(lua_State *L) {
   sdml_reader *r = sdml_self(L, SDML_READER);
-  if (r->reader) lua_pushfstring(L, SDML_READER " (%p)", (void *)r);
-  else lua_pushliteral(L, SDML_READER " (closed)");
+  if (r->reader) lua_pushfstring(L, "%s (%p)", SDML_READER, (void *)r);
+  else lua_pushfstring(L, "%s (closed)", SDML_READER);
   return 1;
 }
 

@@ -2,7 +2,6 @@
 **
 ** Rules that hold everywhere here
 **   - A userdata is complete (metatable, companion) and empty before anything that can fail fills it; every finalizer may run twice.
-**   - Upvalue 1 of every method is the metatable of its class: self is checked without a look-up by name.
 **   - While a C structure points into Lua strings that only a caller's table keeps alive, nothing is called that could run Lua code, not
 **     even a step of the collector, whose finalizers could change that table.
 **   - Closing a store turns everything that came from it into "use after close", by a flag that all of it can reach.
@@ -13,17 +12,19 @@
 #include "lua/compat.h"
 #include "sediment.h"
 
-#define SDML_STORE "sediment.store"
-#define SDML_TOPIC "sediment.topic"
-#define SDML_PARTITION "sediment.partition"
-#define SDML_READER "sediment.reader"
-#define SDML_ERROR "sediment.error"
-#define SDML_HELD "sediment.held"
+/* Names of the classes, of metatables in the registry. Each stands at one address. */
+extern const char SDML_STORE[], SDML_TOPIC[], SDML_PARTITION[], SDML_READER[], SDML_ERROR[], SDML_HELD[];
+
+/* A userdata begins with the address of its class's name, by which it is known: nobody else's can hold that. */
+typedef struct sdml_object {
+  const char *class;
+} sdml_object;
 
 /* Fields of a userdata's companion table. */
 enum { SDML_OWNER = 1, SDML_CLOCK = 2, SDML_PATH = 3 };
 
 typedef struct sdml_store {
+  sdml_object object;
   bool closed;
   bool has_clock;                         /* companions of the store and its topics have the `clock` function */
   int64_t last_now;                       /* what it said last: finalizers go by it, since they must not call Lua */
@@ -31,6 +32,7 @@ typedef struct sdml_store {
 } sdml_store;
 
 typedef struct sdml_topic {
+  sdml_object object;
   sdm_topic *topic;                       /* NULL once it is closed */
   sdml_store *store;                      /* kept alive by the companion */
   sdm_record *records;                    /* of one batch; reused */
@@ -39,11 +41,13 @@ typedef struct sdml_topic {
 } sdml_topic;
 
 typedef struct sdml_partition {
+  sdml_object object;
   bool closed;
   sdm_log *log;
 } sdml_partition;
 
 typedef struct sdml_reader {
+  sdml_object object;
   sdm_reader *reader;                     /* NULL after the end, an explicit close, or collection */
   const bool *closed;                     /* of the store or partition, which the companion keeps alive */
 } sdml_reader;
@@ -56,6 +60,7 @@ int sdml_refuse(lua_State *L, int arg, const char *format, ...) __attribute__((f
 void sdml_open_error(lua_State *L);
 
 /* ---- args.c ---- */
+void *sdml_object_at(lua_State *L, int index, const char *class);          /* the userdata, NULL when it is none of that class */
 void *sdml_self(lua_State *L, const char *class);                          /* argument 1 of a method */
 const char *sdml_type(lua_State *L, int index);                            /* name of a value's type, for messages */
 bool sdml_whole(lua_State *L, int index, int64_t *out);                    /* a whole number within 2^53 */
@@ -82,15 +87,16 @@ int sdml_options(lua_State *L, int arg, const char *const *names, sdml_take *tak
 void sdml_settings(lua_State *L, int arg, int index, const char *what, sdm_settings *out);
 
 /* ---- object.c ---- */
-void sdml_functions(lua_State *L, const luaL_Reg *functions);              /* into the table below the value on top, which they share */
+void sdml_functions(lua_State *L, const luaL_Reg *functions);              /* into the table on top */
 void sdml_class(lua_State *L, const char *name, const luaL_Reg *methods, const luaL_Reg *meta);    /* pushes the table of methods */
 typedef struct sdml_held {                /* memory of the library that a Lua error must not leak */
+  sdml_object object;
   void *memory;
   void (*release)(void *);
 } sdml_held;
 sdml_held *sdml_hold(lua_State *L, void (*release)(void *));               /* pushes a holder; the memory goes when it is dropped */
 void sdml_drop(sdml_held *h);
-void *sdml_new(lua_State *L, size_t size, const char *class, int owner);   /* zeroed userdata; its companion keeps `owner` (0: nothing) */
+void *sdml_new(lua_State *L, size_t size, const char *class, int owner);   /* zeroed but for its class; its companion keeps `owner` (0: nothing) */
 int64_t sdml_now(lua_State *L, int index, sdml_store *s);                  /* the clock of the userdata at `index`, which belongs to s */
 bool sdml_try_now(lua_State *L, int index, sdml_store *s, int64_t *now);   /* false: *now is the last time, the clock's error is pushed */
 int64_t sdml_last_now(const sdml_store *s);                                /* without asking a clock that is the caller's function */

@@ -114,7 +114,7 @@ static int store_tostring(lua_State *L) {
   sdml_store *s = sdml_self(L, SDML_STORE);
   sdml_getcompanion(L, 1);
   lua_rawgeti(L, -1, SDML_PATH);
-  lua_pushfstring(L, SDML_STORE " (%s)", s->closed ? "closed" : lua_tostring(L, -1));
+  lua_pushfstring(L, "%s (%s)", SDML_STORE, s->closed ? "closed" : lua_tostring(L, -1));
   return 1;
 }
 

@@ -65,7 +65,7 @@ static int topic_close(lua_State *L) {
 static int topic_tostring(lua_State *L) {
   sdml_topic *t = sdml_self(L, SDML_TOPIC);
   bool open = t->topic && !t->store->closed;
-  lua_pushfstring(L, SDML_TOPIC " (%s)", open ? sdm_topic_name(t->topic) : "closed");
+  lua_pushfstring(L, "%s (%s)", SDML_TOPIC, open ? sdm_topic_name(t->topic) : "closed");
   return 1;
 }
 
@@ -303,11 +303,10 @@ void sdml_open_topic(lua_State *L) {
   };
   static const luaL_Reg meta[] = { { "__gc", topic_close }, { "__close", topic_close }, { "__tostring", topic_tostring }, { NULL, NULL } };
   sdml_class(L, SDML_TOPIC, methods, meta);
-  luaL_getmetatable(L, SDML_TOPIC);
   lua_pushliteral(L, "key");
   lua_pushliteral(L, "value");
   lua_pushliteral(L, "timestamp");
   lua_pushliteral(L, "headers");
-  lua_pushcclosure(L, sdml_topic_append_batch, 5);
+  lua_pushcclosure(L, sdml_topic_append_batch, 4);
   lua_setfield(L, -2, "append_batch");
 }
