@@ -187,7 +187,8 @@ int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, i
   int rc = sdm_log_check_writable(l);
   if (rc < 0) return rc;
   if (a->count == 0) return sdm_fail(SDM_INVALID_RECORD, "an empty batch; give at least one record");
-  if ((rc = sdm_codec_check(sdm_log_codec_for(cfg, a->codec))) < 0) return rc;
+  sdm_codec codec = sdm_log_codec_for(cfg, a->codec);
+  if (codec != SDM_CODEC_NONE && (rc = sdm_codec_check(codec)) < 0) return rc;
   int64_t most = a->own_batch ? 0 : most_bytes(a->records);
   if (a->own_batch || !stages(l, cfg, a->records, most)) rc = append_batch(l, cfg, a, now, first, last);
   else if ((rc = append_staged(l, cfg, a->records, most, now, first)) == 0) *last = *first;

@@ -11,8 +11,6 @@
 static uint32_t count_of(const sdm_end *e) { return atomic_load_explicit(&e->staged_count, memory_order_relaxed); }
 static uint32_t bytes_of(const sdm_end *e) { return atomic_load_explicit(&e->staged_bytes, memory_order_relaxed); }
 
-int64_t sdm_stage_size(const sdm_end *e) { return count_of(e) ? SDM_BATCH_HEADER + (int64_t)bytes_of(e) : 0; }
-
 static bool near(int64_t a, int64_t b) {
   int64_t apart = sdm_sub_sat(a, b);
   return apart > -INT32_MAX && apart < INT32_MAX;

@@ -4,7 +4,11 @@
 
 #include "log/control.h"
 
-int64_t sdm_stage_size(const sdm_end *e);            /* bytes of the batch that sealing would write; 0 when empty */
+/* Bytes of the batch that sealing would write; 0 when empty. */
+static inline int64_t sdm_stage_size(const sdm_end *e) {
+  if (atomic_load_explicit(&e->staged_count, memory_order_relaxed) == 0) return 0;
+  return SDM_BATCH_HEADER + (int64_t)atomic_load_explicit(&e->staged_bytes, memory_order_relaxed);
+}
 
 /* Whether the record, which takes `most` bytes at most, may join the records that are there (the stage is not empty). `capacity`: of a batch. */
 bool sdm_stage_fits(const sdm_end *e, const sdm_record *r, int64_t most, bool append_time, int64_t capacity, int64_t now, int64_t linger_ms);
