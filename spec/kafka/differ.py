@@ -201,7 +201,7 @@ class Sweep:
         self.seen.update(type(o).__name__ + (":" + o.code if isinstance(o, Refusal) else "") for o in answers)
         self.reach["kills"] += script.count("kill")
         self.reach["scripts with gathered appends"] += any("staged" in l for l in script)
-        self.reach["scripts with two segments of 64 KiB"] += any(sum(size >= 65536 for _, size in s.segments) > 1 for s in answers if isinstance(s, Scan))
+        self.reach["scripts with two segments of 32 KiB"] += any(sum(size >= 32768 for _, size in s.segments) > 1 for s in answers if isinstance(s, Scan))
         if self.options.reach:
             self.reach.update(what for what in REACH if without(script, what) != script and self.referee.ask(without(script, what)) != kafka)
 
