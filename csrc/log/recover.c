@@ -328,7 +328,10 @@ static int start_empty(recovery *r, int64_t base) {
 
 static int recover_segments(recovery *r) {
   int rc = sdm_recover_files(r->log->fs, r->log->dir, &r->bases, &r->count);
+  int64_t broker_end;
+  if (rc == 0) rc = sdm_broker_end(r->log->fs, r->log->dir, &broker_end);
   if (rc < 0) return rc;
+  if (broker_end > r->state.cleaned_end) r->state.cleaned_end = broker_end;
   forget_unfinished_roll(r);
   if (r->count == 0) {
     r->fresh = r->state.sequence == 0;

@@ -150,7 +150,7 @@ class Writer:
 
     def append(self):
         rng = self.rng
-        count = 1 if self.uniform else rng.choice([1, 1, 1, 2, 3, 5, 8, rng.randint(1, 40)])
+        count = 1 if self.uniform else rng.choice([20, 30, 40]) if self.large else rng.choice([1, 1, 1, 2, 3, 5, 8, rng.randint(1, 40)])
         for _ in range(count):
             null = rng.random() < (self.null_keys / 10 if self.compacts() else self.null_keys)
             headers = [self.header() for _ in range(0 if self.uniform else rng.choice([0, 0, 0, 1, 2]))]
@@ -229,7 +229,7 @@ class Writer:
                  (self.retain, 8), (lambda: self.lines.append("reopen"), 4), (lambda: self.lines.append("kill"), 3),
                  (lambda: self.lines.append("scan"), 2), (self.lookups, 5), (self.change, 5), (self.delete_records, 2), (self.tasks, 2),
                  (self.keyless_tail, 1)]
-        for _ in range(25 if self.large else rng.choice([15, 30, 60, 100])):
+        for _ in range(40 if self.large else rng.choice([15, 30, 60, 100])):
             rng.choices([m for m, _ in moves], [w for _, w in moves])[0]()
         self.clean()
         self.retain()
