@@ -236,6 +236,7 @@ describe("compaction", function()
   end)
 
   it("leaves a corrupt batch, tells, and goes on elsewhere", function()
+    support.damaged()
     local path = support.path()
     local store = support.open(path)
     local topic = store:topic("t", { cleanup_policy = "compact", partitions = 2 })

@@ -37,11 +37,13 @@ describe("a partition that a broker has cleaned", function()
   end)
 
   it("is damaged when no broker was there", function()
+    support.damaged()
     local topic = support.open(cleaned_by_another()):topic "t"
     assert.equal("corrupt", support.raised(function() support.words(topic:records()) end).code)
   end)
 
   it("says nothing of what came after the broker", function()
+    support.damaged()
     local path = cleaned_by_another()
     disk.write(path .. "/t-0/00000000000000000002.snapshot", "")
     local file = path .. "/t-0/" .. disk.log(2)

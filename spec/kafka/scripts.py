@@ -86,6 +86,7 @@ class Writer:
         return self.rng.choice([0, 1, 60_000, 600_000, DAY])
 
     def index_bytes(self):
+        """Set once, before the first segment: a change reaches the active segment in Sediment, only the next one in Kafka."""
         return self.rng.choice([12, 24, 36, 48, 100, 240]) if self.small_index else 10 << 20
 
     def dirty_ratio(self):
@@ -194,7 +195,7 @@ class Writer:
             lambda: {"cleanup_policy": self.policy()}, lambda: {"cleanup_policy": self.policy()}, lambda: {"segment_bytes": self.segment_bytes()},
             lambda: {"retention_bytes": self.retention_bytes()}, lambda: {"retention_ms": self.retention_ms()},
             lambda: {"delete_retention_ms": self.horizon()}, lambda: {"min_compaction_lag_ms": self.lag()},
-            lambda: {"min_cleanable_dirty_ratio": self.dirty_ratio()}, lambda: {"segment_index_bytes": self.index_bytes()},
+            lambda: {"min_cleanable_dirty_ratio": self.dirty_ratio()},
             lambda: {"message_timestamp_type": self.rng.choice(["CreateTime", "CreateTime", "LogAppendTime"])},
         ])())
 
