@@ -1,5 +1,5 @@
--- Scripts that went through Kafka's own code, with its answers (spec/kafka/store-scripts made them), through the product: what it reads, where its
--- segments begin and what they weigh, what it refuses, deletes, cleans and finds by time.
+-- Scripts that went through Kafka, with its answers (spec/kafka/store-scripts made them), through the product: what it reads, where
+-- its segments begin and what they weigh, what it refuses, deletes, cleans and finds by time.
 local support = require "support"
 local disk = require "disk"
 local scripts = require "scripts"
@@ -29,8 +29,8 @@ local function processes(script)
   return parts
 end
 
--- What run.lua prints, as blocks: a list of lines for each answer. `bytes`: with the size of each segment. `some`: the script looks at one partition
--- of several, and what went and what was cleaned is told of the whole topic.
+-- What run.lua prints, as blocks: a list of lines for each answer. `bytes`: with the size of each segment. `some`: the script looks at
+-- one partition of several, and what went and what was cleaned is told of the whole topic.
 local function answers(lines, bytes, some)
   local list, block, segments = {}, {}, {}
   local function answer(line)
@@ -56,7 +56,7 @@ local function answers(lines, bytes, some)
   return list
 end
 
--- The listing beside the script: blocks, the rules that explain an answer that is not Kafka's, and whether the script was compared to its end.
+-- The listing beside the script: blocks, the rules that explain answers that are not Kafka's, whether it was compared to its end.
 local function expected(lines)
   local list, rules, finished = {}, {}, false
   for _, line in ipairs(lines) do
@@ -86,8 +86,8 @@ describe("a script with Kafka's answers", function()
       local input, output = folder .. "part", folder .. "said"
       disk.write(input, part)
       local killed = part:find "\nkill\n$" ~= nil
-      local status = disk.run(string.format("%s '%s' '%s' t < '%s' > '%s' 2> '%serrors'; s=$?; [ $s = %d ]", disk.lua(), RUN, folder .. name .. "-store", input,
-        output, folder, killed and 137 or 0))
+      local status = disk.run(string.format("%s '%s' '%s%s-store' t < '%s' > '%s' 2> '%serrors'; s=$?; [ $s = %d ]", disk.lua(), RUN,
+        folder, name, input, output, folder, killed and 137 or 0))
       for _, line in ipairs(lines_of(output)) do said[#said + 1] = line end
       assert.equal(0, status, name .. ", process " .. n .. ": " .. disk.read(folder .. "errors"))
     end

@@ -1,5 +1,5 @@
--- A broker that served a partition may have cleaned it. Its offsets have gaps then, in segments of which sediment.state says that nobody cleaned
--- them: that was taken for damage. Kafka leaves a .snapshot with the log's end at each roll and close.
+-- A broker that served a partition may have cleaned it. Its offsets have gaps then, in segments of which sediment.state says that
+-- nobody cleaned them: that was taken for damage. Kafka leaves a .snapshot with the log's end at each roll and close.
 local support = require "support"
 local disk = require "disk"
 

@@ -43,8 +43,10 @@ class Writer:
         self.small_index = self.kind in ("plain", "compressed") and rng.random() < 0.15
         # Of several partitions the script looks at one; a refusal or a deletion elsewhere would show there only.
         self.partitions = rng.randint(2, 6) if self.kind == "partitions" else 0
+        if self.staged:
+            self.null_keys = 0          # a batch that cleaning empties keeps its time: other batches, other times
         if self.partitions:
-            self.null_keys, self.clocks = 0, [c for c in self.clocks if c != "far"] or ["now"]
+            self.clocks = [c for c in self.clocks if c != "far"] or ["now"]
 
     def few_keys(self):
         return [b"a", b"b", b"", b"\x00\xff"][:self.rng.randint(1, 4)]
@@ -81,8 +83,8 @@ class Writer:
         return self.rng.choice([0, 0, 60_000, 600_000]) if self.ages else 0
 
     def horizon(self):
-        if self.partitions:
-            return 10**12               # what goes without anything dirty would show in a count over all partitions
+        if self.staged:
+            return 10**12               # as above; and what goes without anything dirty would show in a count over all partitions
         return self.rng.choice([0, 1, 60_000, 600_000, DAY])
 
     def index_bytes(self):
@@ -201,7 +203,7 @@ class Writer:
 
     def keyless_tail(self):
         """Records without a key that become due for cleaning: the batch at the end of the cleaned range is then kept empty."""
-        if self.only_delete or self.partitions:
+        if self.only_delete or self.staged:
             return
         self.set(cleanup_policy="delete")
         for key in self.rng.choice([["-"], ["-", "-"], [quote(self.rng.choice(self.keys)), "-"]]):
