@@ -1,5 +1,5 @@
--- delete_records may move the log start among records that are gathered but not sealed yet. When all processes died then, the log seemed to end
--- before its start: it was begun anew, and what had been acknowledged was gone.
+-- delete_records may move the log start among records that are gathered but not sealed yet. When all processes died then, the log
+-- seemed to end before its start: it was begun anew, and what had been acknowledged was gone.
 local support = require "support"
 local disk = require "disk"
 
