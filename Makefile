@@ -124,12 +124,12 @@ rockspec:  ## writes the list of files in the rockspec anew
 rockspec-check:  ## the rockspec against the tree
 	@$(LUA54) tools/check-rockspec.lua
 
-# The referee is Kafka's own code: needs a JDK 17 and Maven (spec/kafka/README.md).
-N    ?= 400
+# Kafka's own code and a broker as the judges (spec/kafka/README.md); needs a JDK 17, Maven, Python and kcat.
+N    ?= 300
 SEED ?= 1
-kafka: all  ## random scripts through Kafka and through Sediment (N=400 SEED=1 LUA=lua5.4 ARGS=--codecs)
-	@eval "$$(sh tools/env.sh '$(LUA)')"; [ ! -w /dev/shm ] || export TMPDIR=/dev/shm; \
-	python3 spec/kafka/differ.py --n '$(N)' --seed '$(SEED)' --lua '$(LUA)' $(ARGS)
+kafka: all  ## random scripts through Kafka and through Sediment, then the broker tests (N=300 SEED=1 LUA=lua5.4: both Luas without it)
+	@sh tools/install-deps.sh kafka
+	@LUA54='$(LUA54)' LUAJIT='$(LUAJIT)' LUA='$(if $(findstring command,$(origin LUA)),$(LUA))' sh tools/run-kafka.sh '$(N)' '$(SEED)'
 
 # ---- using it ----
 

@@ -2,6 +2,7 @@
 local sediment = require "sediment"
 local support = require "support"
 local disk = require "disk"
+local line_of = require("kafka.listing").record
 
 local DATA = debug.getinfo(1, "S").source:gsub("^@", ""):gsub("[^/]*$", "") .. "data/kafka/"
 
@@ -22,21 +23,8 @@ local function unpacked(name)
   return folder .. disk.list(folder, "-0")[1], folder
 end
 
-local function text(s)
-  if s == nil then return "-" end
-  return "=" .. (s:gsub("[^%w]", function(c)
-    if c <= " " or c > "~" or c == "%" or c == "," or c == ":" then return string.format("%%%02X", c:byte()) end
-  end))
-end
-
-local function line_of(offset, key, value, timestamp, headers)
-  local line = { string.format("%d\t%d\tdata\t%s\t%s", offset, timestamp, text(key), text(value)) }
-  for _, h in ipairs(headers or {}) do line[#line + 1] = h[1] .. ":" .. text(h[2]) end
-  return table.concat(line, "\t")
-end
-
 -- The data lines of a listing, and what it says of segments and the log.
-local function listing(name)
+local function listing_of(name)
   local lines, facts = {}, { segments = {} }
   for line in io.lines(DATA .. name) do
     if line:find "^%d+\t%-?%d+\tdata\t" then lines[#lines + 1] = line end
@@ -49,7 +37,7 @@ end
 
 -- Compares what comes with what Kafka read; returns the number of records, and the code of the failure that ended them.
 local function compare(partition, name, isolation)
-  local lines, n = listing(name), 0
+  local lines, n = listing_of(name), 0
   local ok, err = pcall(function()
     for offset, key, value, timestamp, headers in partition:records { isolation = isolation } do
       n = n + 1
@@ -93,7 +81,7 @@ describe("a partition directory written by Kafka", function()
 
     it("has its bounds and segments: " .. name, function()
       local partition = assert(sediment.open_partition((unpacked(name))))
-      local _, facts = listing(name .. ".tsv")
+      local _, facts = listing_of(name .. ".tsv")
       assert.equal(facts.start, string.format("%d", partition:earliest()))
       assert.equal(facts.finish, string.format("%d", partition:latest()))
       local segments = partition:segments()
@@ -135,7 +123,7 @@ describe("a partition directory written by Kafka", function()
     local bytes = disk.read(file)
     disk.write(file, bytes:sub(1, #bytes - 3))
     local partition = assert(sediment.open_partition(dir))
-    local lines, n = listing "broker-consumer-offsets.committed.tsv", 0
+    local lines, n = listing_of "broker-consumer-offsets.committed.tsv", 0
     for offset, key, value, timestamp, headers in partition:records() do
       n = n + 1
       assert.equal(lines[n], line_of(offset, key, value, timestamp, headers))

@@ -20,6 +20,18 @@ describe("README.md", function()
     assert.is_true(select(2, program:gsub("\n", "")) <= 25)
   end)
 
+  it("has a program that reads a partition's folder", function()
+    local directory = scripts.directory()
+    disk.write(directory .. "/program.lua", program)
+    scripts.run(directory, "program.lua")
+    scripts.shell("cp -r '" .. directory .. "/price-store/prices-0' '" .. directory .. "'")
+    disk.write(directory .. "/partition.lua", text:match "## From Kafka.-```lua\n(.-)```")
+    local said, status = scripts.run(directory, "partition.lua")
+    scripts.remove(directory)
+    assert.equal("2\tEUR/USD\t1.0851\n3\tEUR/JPY\tnil\n", said)
+    assert.equal(0, status)
+  end)
+
   -- "object:method(" and "object.function(" in the first column of a table.
   local function listed(object)
     local names = {}

@@ -93,6 +93,7 @@ describe("a store opened again", function()
   end)
 
   it("reports damage in the middle instead of cutting", function()
+    support.damaged()
     local path = support.path()
     local store = support.open(path)
     local topic = store:topic("t", {})

@@ -30,12 +30,19 @@ function support.topic(config, options)
   return assert(store:topic("t", config or {})), store
 end
 
+-- SEDIMENT_KEEP names a folder that is given the directories instead: spec/kafka/leftovers shows them to Kafka.
+local KEEP = os.getenv "SEDIMENT_KEEP"
+local keep = KEEP
+
+--- The directories of this test are not kept: it has changed bytes of a log on purpose.
+function support.damaged() keep = nil end
+
 --- Closes the stores and removes the directories, after before_removal() if given: for after_each.
 function support.cleanup(before_removal)
   for _, store in ipairs(stores) do store:close() end
   if before_removal then before_removal() end
-  for _, name in ipairs(directories) do os.execute("rm -rf '" .. name .. "'") end
-  stores, directories = {}, {}
+  for _, name in ipairs(directories) do os.execute((keep and "mv '" .. name .. "' '" .. keep or "rm -rf '" .. name) .. "'") end
+  stores, directories, keep = {}, {}, KEEP
   support.now = 1700000000000
 end
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sees to what building (`install-deps.sh build`) or building and testing (no argument) needs. On a Debian system, as root, it installs what is
+# Sees to what building (`install-deps.sh build`), building and testing (no argument) or make kafka (`install-deps.sh kafka`) needs. On a Debian system, as root, it installs what is
 # missing; elsewhere it lists that. Silent when nothing is missing. Needs a shell only.
 #
 # The nginx Lua module and LuaJIT must come as a pair: on Debian 12 the module brings OpenResty's LuaJIT (luajit2), which conflicts with the
@@ -56,11 +56,20 @@ look() {
     header zstd.h || missing wish libzstd-dev 'the codec zstd'
     header xxhash.h || missing need libxxhash-dev 'xxhash.h, the hash of keys and segments'
     have gzip || missing need gzip "unpacks the example's data"
+    if [ "$scope" = kafka ]; then look_for_kafka; fi
     [ "$scope" = test ] || return 0
     have busted || missing need lua-busted 'runs the specs'
     have luacheck || missing need lua-check 'checks the Lua code'
     have luarocks || missing need luarocks 'checks the rockspec'
     nginx_lua || missing wish 'nginx-light libnginx-mod-http-lua' 'nginx with the Lua module (or OpenResty), for the nginx specs'
+}
+
+# Kafka's jars themselves come from Maven's repository (spec/kafka/referee).
+look_for_kafka() {
+    { have javac && have java; } || missing need default-jdk-headless "a JDK 17 or later, for Kafka's own code"
+    have mvn || missing need maven "fetches Kafka's jars"
+    have kcat || missing need kcat 'talks to a broker'
+    have python3 || missing need python3 'runs the comparison'
 }
 
 # policy-rc.d keeps nginx from being started by its installation.

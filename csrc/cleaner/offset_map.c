@@ -61,13 +61,11 @@ static bool grow(sdm_offset_map *m) {
 
 void sdm_offset_map_prefetch(const sdm_offset_map *m, struct sdm_hash128 h) { __builtin_prefetch(&m->slots[home(m, h)], 1); }
 
+/* A full map takes no record at all, one of a key that it has neither: where a pass ends is Kafka's, to the record. */
 bool sdm_offset_map_put(sdm_offset_map *m, struct sdm_hash128 h, int64_t offset) {
+  if (m->count >= m->limit && !grow(m)) return false;
   sdm_offset_slot *s = find(m, h);
   if (s->offset == 0) {
-    if (m->count >= m->limit) {
-      if (!grow(m)) return false;
-      s = find(m, h);
-    }
     s->lo = h.lo;
     s->hi = h.hi;
     m->count++;

@@ -326,9 +326,28 @@ static int start_empty(recovery *r, int64_t base) {
   return 0;
 }
 
+/* The staged records of the page that was, as the batch that sealing would have written. False: there are none that count. */
+static bool stage_before(recovery *r, sdm_batch *b) {
+  const sdm_end *e = sdm_control_end(r->before);
+  bool counts = e->sealed_end == r->end.sealed_end || (r->same_boot && e->sealed_end > r->end.sealed_end);
+  if (!r->staged || !counts) return false;
+  sdm_stage_header(e, b);
+  sdm_batch_seal(sdm_control_stage(r->before), b);
+  return true;
+}
+
+/* The log's end with the staged records that continue it: the log may start among them. */
+static int64_t end_with_stage(recovery *r) {
+  sdm_batch b;
+  return stage_before(r, &b) && b.base_offset == r->end.sealed_end ? sdm_batch_last_offset(&b) + 1 : r->end.sealed_end;
+}
+
 static int recover_segments(recovery *r) {
   int rc = sdm_recover_files(r->log->fs, r->log->dir, &r->bases, &r->count);
+  int64_t broker_end;
+  if (rc == 0) rc = sdm_broker_end(r->log->fs, r->log->dir, &broker_end);
   if (rc < 0) return rc;
+  if (broker_end > r->state.cleaned_end) r->state.cleaned_end = broker_end;
   forget_unfinished_roll(r);
   if (r->count == 0) {
     r->fresh = r->state.sequence == 0;
@@ -338,18 +357,8 @@ static int recover_segments(recovery *r) {
   }
   for (size_t i = 0; rc == 0 && i + 1 < r->count; i++) rc = recover_closed(r, r->bases[i], r->bases[i + 1]);
   if (rc == 0) rc = recover_last(r, r->bases[r->count - 1]);
-  if (rc == 0 && r->end.sealed_end < r->log_start) rc = start_empty(r, next_free_offset(r, r->log_start));
+  if (rc == 0 && end_with_stage(r) < r->log_start) rc = start_empty(r, next_free_offset(r, r->log_start));
   return rc;
-}
-
-/* The staged records of the page that was, as the batch that sealing would have written. False: there are none that count. */
-static bool stage_before(recovery *r, sdm_batch *b) {
-  const sdm_end *e = sdm_control_end(r->before);
-  bool counts = e->sealed_end == r->end.sealed_end || (r->same_boot && e->sealed_end > r->end.sealed_end);
-  if (!r->staged || !counts) return false;
-  sdm_stage_header(e, b);
-  sdm_batch_seal(sdm_control_stage(r->before), b);
-  return true;
 }
 
 /* Where the staged records continue what was found, they go on as a stage: their bytes are in the mapped file still, the new page only has to know of

@@ -185,6 +185,19 @@ int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t **bases, size_t *coun
   return rc;
 }
 
+int sdm_broker_end(sdm_fs *fs, const char *dir, int64_t *end) {
+  folder d = {.fs = fs, .dir = dir};
+  *end = -1;
+  int rc = list(&d);
+  for (size_t i = 0; rc == 0 && i < d.names.count; i++) {
+    int64_t base;
+    const char *suffix;
+    if (base_of(d.names.items[i], &base, &suffix) && !*suffix && strcmp(d.names.items[i] + 20, ".snapshot") == 0 && base > *end) *end = base;
+  }
+  sdm_names_clear(&d.names);
+  return rc;
+}
+
 int sdm_recover_set(sdm_fs *fs, const char *dir, int64_t active_base) {
   folder d = {.fs = fs, .dir = dir};
   int64_t from, to;

@@ -1,12 +1,16 @@
 -- Interprets the Kafka referee's script language over the module `sediment` (found through LUA_PATH and LUA_CPATH):
 --     lua5.4 run.lua STOREDIR TOPIC < script
 -- It prints what the referee prints, so that the two outputs can be compared; README.md lists the commands.
+package.path = (arg[0]:match "^.*/" or "./") .. "?.lua;" .. package.path
 local sediment = require "sediment"
+local listing = require "listing"
 local dir, name = arg[1], arg[2]
 if not name then io.stderr:write "usage: run.lua STOREDIR TOPIC < script\n" os.exit(2) end
 
 local clock, pending, store, topic = os.time() * 1000, {}, nil, nil
 local settings = {}                                         -- given before the topic exists; nil once it does: then the store keeps them
+local broker = {}                                           -- the store's options, from the next opening on
+local partition, partitions = 0, nil                        -- which one is looked at; how many, if the script says so
 
 local function out(...) io.write(string.format(...), "\n") end
 
@@ -19,23 +23,12 @@ end
 local function open()
   if topic then return topic end
   if not store then
-    store = check(sediment.open(dir, { background = false, clock = function() return clock end }))
+    store = check(sediment.open(dir, { background = false, options = broker, clock = function() return clock end }))
   end
+  if settings then settings.partitions = partitions end
   topic = check(store:topic(name, settings))
   settings = nil
   return topic
-end
-
-local function bytes(word)                                  -- "-" is null, "=" and percent-encoded bytes is a value
-  if word == "-" then return nil end
-  return (word:sub(2):gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
-end
-
-local function text(s)
-  if s == nil then return "-" end
-  return "=" .. (s:gsub("[^%w]", function(c)
-    if c <= " " or c > "~" or c == "%" or c == "," or c == ":" then return string.format("%%%02X", c:byte()) end
-  end))
 end
 
 local function options(words)
@@ -57,30 +50,43 @@ function step.config(w)
   for key, value in pairs(options(w)) do settings[key] = value end
 end
 
+-- The cleaner's own settings go with each opening of the store.
+function step.options(w)
+  if store then check(store:close()) end
+  store, topic = nil, nil
+  for key, value in pairs(options(w)) do broker[key] = value end
+end
+
+function step.partition(w) partition, partitions = tonumber(w[2]), tonumber(w[3]) end
+
 function step.rec(w)
   local headers
   for i = 5, #w do
     headers = headers or {}
     local key, value = w[i]:match "^([^:]*):(.*)$"
-    headers[#headers + 1] = { key, bytes(value) }
+    headers[#headers + 1] = { key, listing.bytes(value) }
   end
   local timestamp = w[2] == "now" and clock or tonumber(w[2])
-  pending[#pending + 1] = { timestamp = timestamp, key = bytes(w[3]), value = bytes(w[4]), headers = headers }
+  pending[#pending + 1] = { timestamp = timestamp, key = listing.bytes(w[3]), value = listing.bytes(w[4]), headers = headers }
 end
 
+-- `staged`: record by record, so that they gather in the stage, each in the partition that its key has.
 function step.append(w)
-  local batch, codec = pending, options(w).codec
+  local batch, o = pending, options(w)
   pending = {}
   if #batch == 0 then return end
-  check(open():append_batch(batch, codec and { compression = codec } or nil))
+  if not o.staged then return check(open():append_batch(batch, o.codec and { compression = o.codec } or nil)) end
+  for _, r in ipairs(batch) do
+    check(open():append(r.key, r.value, { timestamp = r.timestamp, headers = r.headers }))
+  end
 end
 
-function step.roll() check(open():roll()) end
+function step.roll() check(open():roll(partition)) end
 function step.retain() out("# retain deleted=%d", check(open():retain { now = clock }).segments) end
 
--- The referee cleans whatever is cleanable, whatever the dirty ratio: that is force.
-function step.clean()
-  local r = check(open():compact { force = true, now = clock })
+-- The referee cleans whatever is cleanable, whatever the dirty ratio: that is force. `due=yes` obeys the ratio and the lag.
+function step.clean(w)
+  local r = check(open():compact { force = not options(w).due, now = clock })
   if r.partitions == 0 then out "# clean nothing"
   else out("# clean read=%d written=%d tombstones_removed=%d", r.records_read, r.records_written, r.tombstones_removed) end
 end
@@ -94,23 +100,28 @@ function step.reopen()
   open()
 end
 
-function step.delete_records(w) check(open():delete_records(tonumber(w[2]))) end
+-- Nothing is closed, and whoever gave this script to a process goes on with the rest in another: `sh` is a child of this one.
+function step.kill()
+  open()
+  io.stdout:flush()
+  os.execute "kill -9 $PPID"
+end
+
+function step.delete_records(w) check(open():delete_records(tonumber(w[2]), partition)) end
 
 function step.scan()
   local t = open()
-  for offset, key, value, timestamp, headers in t:records() do
-    local line = { string.format("%d\t%d\tdata\t%s\t%s", offset, timestamp, text(key), text(value)) }
-    for _, h in ipairs(headers or {}) do line[#line + 1] = h[1] .. ":" .. text(h[2]) end
-    io.write(table.concat(line, "\t"), "\n")
+  for offset, key, value, timestamp, headers in t:records { partition = partition } do
+    io.write(listing.record(offset, key, value, timestamp, headers), "\n")
   end
-  for _, s in ipairs(check(t:segments())) do
+  for _, s in ipairs(check(t:segments(partition))) do
     out("# segment base=%d bytes=%d largest_timestamp=%d", s.base_offset, s.size, s.max_timestamp or -1)
   end
-  out("# log start=%d end=%d", check(t:earliest()), check(t:latest()))
+  out("# log start=%d end=%d", check(t:earliest(partition)), check(t:latest(partition)))
 end
 
 function step.offset_for(w)
-  out("# offset_for %s = %s", w[2], tostring(check(open():offset_for_time(tonumber(w[2]))) or "none"))
+  out("# offset_for %s = %s", w[2], tostring(check(open():offset_for_time(tonumber(w[2]), partition)) or "none"))
 end
 
 function step.dir() error "dir is the referee's; here one process runs one script" end
