@@ -63,6 +63,7 @@ void sdm_batch_seal(uint8_t *p, const sdm_batch *b);
 
 /* Fills in what is known last, outside the CRC. */
 void sdm_batch_set_base_offset(uint8_t *p, int64_t base_offset);
+void sdm_batch_set_leader_epoch(uint8_t *p, int32_t leader_epoch);
 
 /* ---- records ---- */
 
