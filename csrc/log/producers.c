@@ -26,7 +26,7 @@ sdm_producer *sdm_producers_at(sdm_producers *p, int64_t id) {
   if (4 * (p->count + 1) > 3 * p->capacity && !grow(p)) return NULL;
   sdm_producer *slot = slot_of(p, id);
   if (slot->used) return slot;
-  *slot = (sdm_producer){.id = id, .first_open = -1, .last_data = -1, .last_timestamp = SDM_NO_TIMESTAMP, .epoch = -1, .used = true};
+  *slot = (sdm_producer){.id = id, .first_open = -1, .last_data = -1, .last_timestamp = SDM_NO_TIMESTAMP, .coordinator_epoch = -1, .epoch = -1, .used = true};
   p->count++;
   return slot;
 }
@@ -45,7 +45,10 @@ void sdm_producer_note(sdm_producer *p, const sdm_batch *b) {
   if (p->epoch != b->producer_epoch) p->last_data = -1;
   p->epoch = b->producer_epoch;
   p->last_timestamp = b->max_timestamp;
-  if (!sdm_batch_is(b, SDM_ATTR_CONTROL)) p->last_data = sdm_batch_last_offset(b);
+  if (sdm_batch_is(b, SDM_ATTR_CONTROL)) return;
+  p->last_data = sdm_batch_last_offset(b);
+  p->last_delta = b->last_offset_delta;
+  p->last_sequence = (int32_t)(((int64_t)b->base_sequence + b->last_offset_delta) & INT32_MAX);       /* numbers go on with 0 after the last one */
 }
 
 bool sdm_producers_need(const sdm_producers *p, const sdm_batch *b, int64_t now) {

@@ -17,6 +17,8 @@ typedef struct sdm_producer {
   int64_t first_open;                    /* offset at which its open transaction begins, -1: none is open */
   int64_t last_data;                     /* last offset of its last batch with data in its epoch, -1: none */
   int64_t last_timestamp;                /* max timestamp of its last batch */
+  int32_t last_sequence, last_delta;     /* of that batch with data: its last sequence number, its last offset delta */
+  int32_t coordinator_epoch;             /* of its last marker, -1 */
   int16_t epoch;
   bool used;
 } sdm_producer;

@@ -14,13 +14,14 @@ typedef struct walk {
   int64_t end;                             /* batches from here on are Sediment's own */
 } walk;
 
-sdm_marker sdm_marker_of(const sdm_batch *b, const uint8_t *bytes) {
+sdm_marker sdm_marker_of(const sdm_batch *b, const uint8_t *bytes, int32_t *coordinator_epoch) {
   sdm_record_iter it;
   sdm_record r;
   sdm_buf plain = SDM_BUF_INIT;            /* brokers do not compress markers, but may keep those that were given so */
   int type = -1;
   if (sdm_record_iter_open(&it, b, bytes, &plain) == 0 && sdm_record_next(&it, &r) == 1 && r.key_size >= 4) {
     type = sdm_get16((const uint8_t *)r.key + 2);
+    if (coordinator_epoch && r.value_size >= 6) *coordinator_epoch = (int32_t)sdm_get32((const uint8_t *)r.value + 2);
   }
   sdm_buf_free(&plain);
   return type == SDM_MARKER_ABORT || type == SDM_MARKER_COMMIT ? (sdm_marker)type : SDM_MARKER_NONE;
@@ -64,11 +65,13 @@ static int note_aborted(walk *w, const sdm_producer *p, int64_t first, int64_t l
 
 /* A marker ends its producer's transaction. One whose records cleaning has removed ends nothing. */
 static int take_marker(walk *w, const sdm_batch *b, const uint8_t *bytes) {
-  sdm_marker type = sdm_marker_of(b, bytes);
+  int32_t coordinator_epoch = -1;
+  sdm_marker type = sdm_marker_of(b, bytes, &coordinator_epoch);
   if (type == SDM_MARKER_NONE) return 0;
   sdm_producer *p = sdm_producers_at(&w->out->producers, b->producer_id);
   if (!p) return sdm_no_memory();
   sdm_producer_note(p, b);
+  p->coordinator_epoch = coordinator_epoch;
   int64_t first = p->first_open;
   if (first < 0) return 0;
   p->first_open = -1;

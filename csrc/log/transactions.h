@@ -27,8 +27,8 @@ const sdm_txnindex_entry *sdm_transactions_find(const sdm_transactions *t, const
 /* Whether a batch of data is of an aborted transaction. */
 bool sdm_transactions_hide(const sdm_transactions *t, const sdm_batch *b);
 
-/* What the control batch says: the end of a transaction, or something else. */
+/* What the control batch says: the end of a transaction (*coordinator_epoch, which may be NULL, is set), or something else. */
 typedef enum sdm_marker { SDM_MARKER_NONE = -1, SDM_MARKER_ABORT, SDM_MARKER_COMMIT } sdm_marker;
-sdm_marker sdm_marker_of(const sdm_batch *b, const uint8_t *bytes);
+sdm_marker sdm_marker_of(const sdm_batch *b, const uint8_t *bytes, int32_t *coordinator_epoch);
 
 #endif
