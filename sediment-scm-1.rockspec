@@ -71,6 +71,7 @@ build = {
         "csrc/log/lookup.c",
         "csrc/log/manage.c",
         "csrc/log/offsets.c",
+        "csrc/log/producer_snapshot.c",
         "csrc/log/producers.c",
         "csrc/log/reader.c",
         "csrc/log/recover.c",

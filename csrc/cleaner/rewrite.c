@@ -165,11 +165,11 @@ static int rewrite_idle_marker(sdm_rewrite *w, const uint8_t *bytes, const sdm_b
   return write_rebuilt(w, b, count, horizon, out);
 }
 
+/* A marker of an abort goes with its entry in .txnindex: a broker's cleaner would take it for one without data else. */
 static int rewrite_control(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, sdm_output *out) {
-  if (!w->map) return sdm_output_add(out, bytes, b);
-  if (b->count == 0) return leave_out(w, b, out);
+  if (w->map && b->count == 0) return leave_out(w, b, out);
   sdm_marker type = sdm_marker_of(b, bytes, NULL);
-  if (type != SDM_MARKER_NONE && sdm_txn_met_marker(w->transactions, b)) return rewrite_idle_marker(w, bytes, b, out);
+  if (w->map && type != SDM_MARKER_NONE && sdm_txn_met_marker(w->transactions, b)) return rewrite_idle_marker(w, bytes, b, out);
   const sdm_txnindex_entry *e = type == SDM_MARKER_ABORT ? sdm_txn_entry(w->transactions, b) : NULL;
   int rc = e ? sdm_output_add_aborted(out, e) : 0;
   return rc < 0 ? rc : sdm_output_add(out, bytes, b);

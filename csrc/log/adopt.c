@@ -112,10 +112,12 @@ static int zeros_from(sdm_segment *s, int64_t position) {
   return rc < 0 ? rc : zeros;
 }
 
-/* What follows the last valid batch is left out: the torn end of a log, or the padding of a file. Anything else is damage. */
+/* What follows the last valid batch is left out: the torn end of a log, or the padding of a file. Anything else is damage, also a log of which nothing is
+** valid. */
 static int cut(adoption *a, sdm_segment *s, int64_t end, bool last) {
   sdm_file *f;
-  int rc = last ? 1 : zeros_from(s, end);
+  bool torn = last && (end > 0 || a->count > 1);
+  int rc = torn ? 1 : zeros_from(s, end);
   if (rc <= 0) return rc < 0 ? rc : corrupt_at(a, s, end);
   rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) rc = a->fs->truncate(f, end);
