@@ -8,7 +8,8 @@ local KEEP = { retention_ms = -1 }
 -- Names, times and bytes of a folder, to see that it was only read.
 local function snapshot(dir)
   local list = {}
-  local pipe = assert(io.popen("cd '" .. dir .. "' && find . -printf '%p %T@ %s %m\\n' | sort && find . -type f -size -200k -exec cat {} +"))
+  local command = "find . -printf '%p %T@ %s %m\\n' | sort && find . -type f -size -200k -exec cat {} +"
+  local pipe = assert(io.popen("cd '" .. dir .. "' && " .. command))
   list[1] = pipe:read "*a"
   pipe:close()
   return list[1]

@@ -1,9 +1,10 @@
--- Compaction of what transactional and idempotent producers wrote, as Kafka's cleaner does it: spec/kafka/survivors compares the two at large.
+-- Compaction of what transactional and idempotent producers wrote, as Kafka's cleaner does it; spec/kafka/survivors compares the
+-- two at large.
 local support = require "support"
 local disk = require "disk"
 
 local DAY = 86400000
-local TRANSACTIONAL, CONTROL = 16, 32
+local CONTROL = 32
 
 describe("compaction of a broker's transactions", function()
   local topic, store, path
@@ -17,7 +18,8 @@ describe("compaction of a broker's transactions", function()
 
   local function has(b, bit) return math.floor(b.attributes / bit) % 2 == 1 end
 
-  -- The batches of all closed segments: "offset" of its record or marker, "-offset" of the last one of an emptied batch, "*" behind one with a horizon.
+  -- The batches of all closed segments: the offset of its first record, with an m when that is a marker, "-offset" of the last one
+  -- of an emptied batch, "*" behind one with a horizon.
   local function batches()
     local list = {}
     for _, s in ipairs(topic:segments()) do

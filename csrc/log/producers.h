@@ -33,8 +33,7 @@ sdm_producer *sdm_producers_at(sdm_producers *p, int64_t id);
 sdm_producer *sdm_producers_find(const sdm_producers *p, int64_t id);      /* NULL: it has none */
 void sdm_producers_free(sdm_producers *p);
 
-/* Takes over what a batch tells of its producer, as a broker does: a new epoch forgets the batches of the one before. Not for a control batch that
-** cleaning has emptied. */
+/* Takes over what a batch, of data or with a marker, tells of its producer, as a broker does: a new epoch forgets the batches of the one before. */
 void sdm_producer_note(sdm_producer *p, const sdm_batch *b);
 
 /* Whether a broker must find this batch at `now` to know its producer again: it is the last one with data of a producer that has not expired, or a

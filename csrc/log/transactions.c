@@ -63,17 +63,17 @@ static int note_aborted(walk *w, const sdm_producer *p, int64_t first, int64_t l
   return 0;
 }
 
-/* A marker ends its producer's transaction. One whose records cleaning has removed ends nothing. */
+/* A marker ends its producer's transaction. One whose records cleaning has removed ends nothing; one that cleaning has emptied tells of the producer. */
 static int take_marker(walk *w, const sdm_batch *b, const uint8_t *bytes) {
   int32_t coordinator_epoch = -1;
   sdm_marker type = sdm_marker_of(b, bytes, &coordinator_epoch);
-  if (type == SDM_MARKER_NONE) return 0;
+  if (type == SDM_MARKER_NONE && b->count > 0) return 0;
   sdm_producer *p = sdm_producers_at(&w->out->producers, b->producer_id);
   if (!p) return sdm_no_memory();
   sdm_producer_note(p, b);
   p->coordinator_epoch = coordinator_epoch;
   int64_t first = p->first_open;
-  if (first < 0) return 0;
+  if (first < 0 || type == SDM_MARKER_NONE) return 0;
   p->first_open = -1;
   note_ended(w, p);
   return type == SDM_MARKER_ABORT ? note_aborted(w, p, first, sdm_batch_last_offset(b)) : 0;

@@ -221,6 +221,18 @@ static int remove_held(sdm_store *s, const char *dir, const char *mark) {
   return rc == SDM_LOCKED ? 0 : rc;
 }
 
+/* Somebody died between making or emptying the folder and its mark. */
+static int remove_if_empty(sdm_store *s, const char *dir) {
+  sdm_names names = {0};
+  int rc = s->env.fs->list(s->env.fs, dir, &names);
+  bool empty = rc == 0 && names.count == 0;
+  sdm_names_clear(&names);
+  if (!empty || (rc = sdm_store_topics_hold(s)) < 0) return rc;
+  s->env.fs->remove_dir(s->env.fs, dir);   /* unless it has just been given its mark */
+  sdm_store_topics_release(s);
+  return 0;
+}
+
 static int remove_if_due(sdm_store *s, const char *name, int64_t now, int64_t *count) {
   sdm_file_info info;
   char *dir = sdm_format("%s/%s", s->env.root, name), *mark = sdm_format("%s/%s/%s", s->env.root, name, SDM_DELETED_MARK);
@@ -229,9 +241,10 @@ static int remove_if_due(sdm_store *s, const char *name, int64_t now, int64_t *c
     (*count)++;
     rc = 0;
   }
+  if (rc == SDM_NOT_FOUND) rc = remove_if_empty(s, dir);       /* without our mark what is in it is not ours to remove */
   sdm_free(dir);
   sdm_free(mark);
-  return rc == SDM_NOT_FOUND ? 0 : rc;       /* without our mark it is not ours to remove */
+  return rc == SDM_NOT_FOUND ? 0 : rc;
 }
 
 int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count) {

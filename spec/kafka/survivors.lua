@@ -1,7 +1,8 @@
 -- The product's half of survivors: imports what Kafka wrote and cleans it, round by round.
 --     lua survivors.lua < plan
--- A line of the plan: "case SOURCE STORE CONFIG=VALUE ...", "round CLOCK clean|idle|purge SNAPSHOT KEY=VALUE ..." (the records that are appended first, as
--- one batch each; a value "-" is a tombstone). After each round the store is closed and copied to SNAPSHOT, with what readers see beside it.
+-- A line of the plan: "case SOURCE STORE CONFIG=VALUE ...", "round CLOCK clean|idle|purge SNAPSHOT KEY=VALUE ..." (the records that are
+-- appended first, as one batch each; a value "-" is a tombstone). After each round the store is closed and copied to SNAPSHOT, with
+-- what readers see beside it.
 local sediment = require "sediment"
 
 local clock, store, path, topic = 0, nil, nil, nil
