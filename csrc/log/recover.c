@@ -82,7 +82,6 @@ static int read_before(recovery *r) {
   if ((rc = read_leader_epoch(r)) < 0) return rc;
   if (r->state.clean) r->same_boot = r->staged = false;      /* nothing was appended since, and the state file has a checksum */
   r->log_start = sdm_offsets_get(l->fs, l->env->root, SDM_LOG_START_CHECKPOINT, l->topic, l->partition);
-  if (r->state.log_start > r->log_start) r->log_start = r->state.log_start;
   r->recovery_point = sdm_offsets_get(l->fs, l->env->root, SDM_RECOVERY_CHECKPOINT, l->topic, l->partition);
   if (r->same_boot && atomic_load(&r->before->log_start) > r->log_start) r->log_start = atomic_load(&r->before->log_start);
   return 0;
@@ -355,6 +354,7 @@ static int recover_segments(recovery *r) {
   }
   for (size_t i = 0; rc == 0 && i + 1 < r->count; i++) rc = recover_closed(r, r->bases[i], r->bases[i + 1]);
   if (rc == 0) rc = recover_last(r, r->bases[r->count - 1]);
+  if (r->state.log_start > r->log_start && r->state.log_start <= r->end.sealed_end) r->log_start = r->state.log_start;
   if (rc == 0 && r->end.sealed_end < r->log_start) rc = start_empty(r, next_free_offset(r, r->log_start));
   return rc;
 }
