@@ -87,6 +87,15 @@ void sdm_names_free(char **names);
 /* SDM_UNKNOWN_TOPIC unless if_exists. The bytes are gone from view at once, from the disk after file.delete.delay.ms. */
 int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64_t now);
 
+/* Adopts a copy of the bare Kafka partition directory `dir` as partition `partition` of the topic: segments, offsets, batches, leader epochs and delete
+** horizons as they are, with the log start offset and the cleaner's checkpoint that the checkpoint files beside `dir` name. `dir` is only read. A topic
+** that is missing is created with the store's defaults; one with fewer partitions gets more, those in between empty. *end: the log end offset.
+** The copy is verified and durable before the topic shows it; after a failure, whatever it is, nothing was imported.
+** SDM_READONLY. SDM_EXISTS: the partition has or had records; a folder of its name is not ours. SDM_NOT_FOUND: no partition directory. SDM_CORRUPT: damage
+** in it (what follows the last valid batch of the last segment is left out, as recovery does). SDM_UNSUPPORTED: a message format before Kafka 0.11, a codec
+** that is not built in. SDM_BUSY: a store has `dir` open, or did not close it in order. SDM_DISK_FULL, SDM_IO. */
+int sdm_store_import(sdm_store *s, const char *topic, const char *dir, int32_t partition, int64_t now, int64_t *end);
+
 typedef struct sdm_maintain_report {
   int64_t rolled, sealed;                 /* segments rolled by age; stages sealed */
   int64_t segments, bytes;                /* that retention took */

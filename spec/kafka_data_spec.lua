@@ -17,11 +17,7 @@ do
   support.cleanup()
 end
 
-local function unpacked(name)
-  local folder = support.path():gsub("store$", "")
-  assert.equal(0, disk.run("tar -xzSf '" .. DATA .. name .. ".tar.gz' -C '" .. folder .. "'"))
-  return folder .. disk.list(folder, "-0")[1], folder
-end
+local unpacked = support.kafka_directory
 
 -- The data lines of a listing, and what it says of segments and the log.
 local function listing_of(name)
@@ -61,7 +57,7 @@ end
 describe("a partition directory written by Kafka", function()
   after_each(support.cleanup)
 
-  for _, name in ipairs { "transactions", "compacted", "broker-consumer-offsets", "broker-appendtime", "broker-killed",
+  for _, name in ipairs { "transactions", "spanning", "compacted", "broker-consumer-offsets", "broker-appendtime", "broker-killed",
                           "codecs" } do
     for _, isolation in ipairs { "committed", "uncommitted" } do
       it("is read as Kafka reads it: " .. name .. ", " .. isolation, function()
@@ -72,7 +68,7 @@ describe("a partition directory written by Kafka", function()
         if code then                                          -- a codec that is not built in
           assert.equal("unsupported", code)
           assert.is_true(#built < 4)
-          assert.is_true(name ~= "transactions" and name ~= "broker-consumer-offsets")
+          assert.is_true(name ~= "transactions" and name ~= "spanning" and name ~= "broker-consumer-offsets")
         else assert(n > 0) end
         partition:close()
         assert.equal(before, snapshot(dir))                   -- nothing was written

@@ -1,5 +1,6 @@
 -- What specs share: fresh directories that go away afterwards, stores on a clock that the spec sets, errors as values.
 local sediment = require "sediment"
+local disk = require "disk"
 
 local support = { now = 1700000000000 }
 
@@ -36,6 +37,14 @@ local keep = KEEP
 
 --- The directories of this test are not kept: it has changed bytes of a log on purpose.
 function support.damaged() keep = nil end
+
+--- Unpacks one of the directories in spec/data/kafka into a fresh folder; returns it, and the folder with the checkpoints.
+function support.kafka_directory(name)
+  local folder = support.path():gsub("store$", "")
+  local data = debug.getinfo(1, "S").source:gsub("^@", ""):gsub("[^/]*$", "") .. "data/kafka/"
+  assert(disk.run("tar -xzSf '" .. data .. name .. ".tar.gz' -C '" .. folder .. "'") == 0)
+  return folder .. disk.list(folder, "-0")[1], folder
+end
 
 --- Closes the stores and removes the directories, after before_removal() if given: for after_each.
 function support.cleanup(before_removal)

@@ -25,6 +25,7 @@ typedef struct pass {
   sdm_scanner scan;
   sdm_buf plain;                         /* records of a compressed batch */
   sdm_offset_map map;
+  sdm_txn_pass transactions;
   sdm_rewrite rewrite;
   sdm_output output;
 } pass;
@@ -99,8 +100,9 @@ static int map_segment(pass *p, sdm_segment *s, int64_t *mapped, bool *full) {
   int rc = start_scan(p, s);
   while (rc == 0 && !*full && (rc = next_batch(p, &b, &bytes)) == 1) {
     rc = 0;
-    if (sdm_batch_last_offset(&b) < p->from || sdm_batch_is(&b, SDM_ATTR_CONTROL)) continue;
-    if ((rc = map_batch(p, bytes, &b, mapped, full)) < 0) rc = sdm_fail_within(rc, "%s: ", p->scan.file->path);
+    if (sdm_batch_last_offset(&b) < p->from) continue;
+    if (sdm_batch_is(&b, SDM_ATTR_CONTROL) || sdm_txn_is_aborted(&p->transactions, &b)) *mapped = sdm_batch_last_offset(&b) + 1;
+    else if ((rc = map_batch(p, bytes, &b, mapped, full)) < 0) rc = sdm_fail_within(rc, "%s: ", p->scan.file->path);
   }
   p->report->bytes_read += p->scan.position;
   return rc;
@@ -204,11 +206,15 @@ static int rewrite_all(pass *p, int64_t end, bool purge) {
 
 /* ---- passes ---- */
 
-static int begin(pass *p) { return sdm_log_segment_refs(p->log, p->bound, &p->segments, &p->count); }
+static int begin(pass *p) {
+  int rc = sdm_txn_pass_begin(&p->transactions, p->log);
+  return rc < 0 ? rc : sdm_log_segment_refs(p->log, p->bound, &p->segments, &p->count);
+}
 
 static void end(pass *p) {
   sdm_segments_unref(p->segments, p->count);
   sdm_offset_map_free(&p->map);
+  sdm_txn_pass_end(&p->transactions);
   sdm_rewrite_free(&p->rewrite);
   sdm_output_free(&p->output);
   sdm_scanner_free(&p->scan);
@@ -220,7 +226,7 @@ static int run_pass(pass *p, const sdm_clean_options *o, int64_t *cleaned_to) {
   if (rc == 0) rc = sdm_offset_map_init(&p->map, o->map_bytes, o->load_factor);
   if (rc == 0) rc = build_map(p, cleaned_to);
   if (rc == 0) {
-    p->rewrite = (sdm_rewrite){.cfg = p->cfg, .map = &p->map, .mapped_end = *cleaned_to, .bound = p->bound, .now = p->now};
+    p->rewrite = (sdm_rewrite){.cfg = p->cfg, .map = &p->map, .transactions = &p->transactions, .mapped_end = *cleaned_to, .bound = p->bound, .now = p->now};
     rc = rewrite_all(p, *cleaned_to, false);
   }
   if (rc == 0) rc = sdm_offsets_set(p->log->env, SDM_CLEANER_CHECKPOINT, p->log->topic, p->log->partition, *cleaned_to);
@@ -232,7 +238,7 @@ static int run_pass(pass *p, const sdm_clean_options *o, int64_t *cleaned_to) {
 static int run_purge(pass *p) {
   int rc = begin(p);
   if (rc == 0) {
-    p->rewrite = (sdm_rewrite){.cfg = p->cfg, .mapped_end = p->bound, .bound = p->bound, .now = p->now};
+    p->rewrite = (sdm_rewrite){.cfg = p->cfg, .transactions = &p->transactions, .mapped_end = p->bound, .bound = p->bound, .now = p->now};
     rc = rewrite_all(p, p->bound, true);
   }
   end(p);

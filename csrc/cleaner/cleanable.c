@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "log/offsets.h"
+#include "log/transactions.h"
 
 int64_t sdm_first_dirty(sdm_log *l) {
   int64_t start = sdm_log_start(l), end = start;
@@ -35,6 +36,15 @@ static int bound_by_lag(sdm_log *l, const view *v, const sdm_log_config *cfg, in
     return 0;
   }
   return 0;
+}
+
+/* What is of no decided transaction yet must stay as it is: nothing past the last stable offset is cleaned. */
+static int bound_by_stability(sdm_log *l, int64_t *bound) {
+  sdm_transactions *t;
+  int rc = sdm_transactions_get(l, &t);
+  if (t && t->first_open < *bound) *bound = t->first_open;
+  sdm_transactions_unref(t);
+  return rc;
 }
 
 /* Base of the closed segment that contains it, else of the active one. */
@@ -79,7 +89,8 @@ static int find_range(sdm_log *l, void *context) {
   int rc = sdm_log_segment_refs(l, INT64_MAX, &v.segments, &v.count);
   if (rc < 0) return rc;
   *out = (sdm_cleanable){.first_dirty = sdm_first_dirty(l), .bound = active_base(&v)};
-  rc = bound_by_lag(l, &v, q->cfg, q->now, out->first_dirty, &out->bound);
+  rc = bound_by_stability(l, &out->bound);
+  if (rc == 0) rc = bound_by_lag(l, &v, q->cfg, q->now, out->first_dirty, &out->bound);
   if (out->bound < out->first_dirty) out->bound = out->first_dirty;
   out->bound = round_down(&v, out->bound);
   sum_bytes(&v, out);

@@ -17,6 +17,7 @@ int sdm_output_open(sdm_output *o, sdm_log *l, int64_t base_offset, const sdm_lo
   o->written = o->size = o->records = 0;
   o->file = NULL;
   sdm_buf_clear(&o->pending);
+  sdm_buf_clear(&o->aborted);
   sdm_index_builder_free(&o->indexes);
   sdm_index_builder_init(&o->indexes, base_offset, cfg->index_interval_bytes);
   return open_file(o, SDM_FILE_LOG, &o->file);
@@ -42,6 +43,14 @@ int sdm_output_add(sdm_output *o, const uint8_t *bytes, const sdm_batch *b) {
   return rc < 0 ? rc : sdm_output_added(o, b);
 }
 
+int sdm_output_add_aborted(sdm_output *o, const sdm_txnindex_entry *e) {
+  int rc = sdm_buf_reserve(&o->aborted, SDM_TXNINDEX_ENTRY);
+  if (rc < 0) return rc;
+  sdm_txnindex_encode(o->aborted.data + o->aborted.size, e);
+  o->aborted.size += SDM_TXNINDEX_ENTRY;
+  return 0;
+}
+
 static int write_index(sdm_output *o, sdm_file_kind kind, const sdm_buf *bytes) {
   sdm_file *f;
   int rc = open_file(o, kind, &f);
@@ -62,6 +71,7 @@ int sdm_output_finish(sdm_output *o, int64_t modified_ms) {
   if (rc == 0) rc = sdm_index_builder_finish(&o->indexes);
   if (rc == 0) rc = write_index(o, SDM_FILE_INDEX, &o->indexes.index);
   if (rc == 0) rc = write_index(o, SDM_FILE_TIMEINDEX, &o->indexes.timeindex);
+  if (rc == 0 && o->aborted.size > 0) rc = write_index(o, SDM_FILE_TXNINDEX, &o->aborted);
   if (rc == 0) rc = o->log->fs->set_modified(o->file, modified_ms);
   if (rc == 0) rc = o->log->fs->sync(o->file);
   close_log(o);
@@ -76,5 +86,6 @@ void sdm_output_discard(sdm_output *o) {
 void sdm_output_free(sdm_output *o) {
   close_log(o);
   sdm_buf_free(&o->pending);
+  sdm_buf_free(&o->aborted);
   sdm_index_builder_free(&o->indexes);
 }

@@ -72,8 +72,7 @@ static size_t most_records(const sdm_record_iter *it) {
   return (size_t)it->left < most ? (size_t)it->left : most;
 }
 
-/* Decodes all records and marks those that stay. */
-static int decide(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, size_t *count, size_t *kept) {
+static int read_records(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, size_t *count) {
   sdm_record_iter it;
   size_t n = 0;
   int rc = sdm_record_iter_open(&it, b, bytes, &w->plain);
@@ -84,8 +83,27 @@ static int decide(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, size
   }
   if (rc < 0) return rc;
   *count = n;
+  return 0;
+}
+
+/* Nothing of an aborted transaction stays. Who reads uncommitted data may have seen its tombstones, so they count for the purge floor. */
+static void decide_aborted(sdm_rewrite *w, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    w->stays[i] = false;
+    if (w->records[i].value_size < 0 && w->records[i].offset > w->floor) w->floor = w->records[i].offset;
+  }
+}
+
+/* Decodes all records and marks those that stay. */
+static int decide(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, size_t *count, size_t *kept) {
+  int rc = read_records(w, bytes, b, count);
+  if (rc < 0) return rc;
   *kept = 0;
-  for (size_t i = 0; i < n; i += GROUP) *kept += decide_group(w, b, i, i + GROUP < n ? i + GROUP : n);
+  if (w->map && sdm_txn_is_aborted(w->transactions, b)) {
+    decide_aborted(w, *count);
+    return 0;
+  }
+  for (size_t i = 0; i < *count; i += GROUP) *kept += decide_group(w, b, i, i + GROUP < *count ? i + GROUP : *count);
   return 0;
 }
 
@@ -128,18 +146,44 @@ static bool keeps_a_tombstone(const sdm_rewrite *w, size_t count) {
   return false;
 }
 
+/* What to do with a batch of which nothing stays. */
+static int leave_out(sdm_rewrite *w, const sdm_batch *b, sdm_output *out) {
+  if (sdm_batch_last_offset(b) + 1 == w->bound || sdm_txn_is_needed(w->transactions, b, w->now)) return write_empty(w, b, out);
+  w->changed = true;
+  return 0;
+}
+
+/* A marker whose transaction has no data left. */
+static int rewrite_idle_marker(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, sdm_output *out) {
+  size_t count;
+  if (sdm_marker_expired(b, w->now)) return leave_out(w, b, out);
+  int64_t horizon = sdm_marker_horizon_after(b, w->cfg, w->now);
+  if (horizon == sdm_batch_horizon(b)) return sdm_output_add(out, bytes, b);
+  int rc = read_records(w, bytes, b, &count);
+  if (rc < 0) return rc;
+  for (size_t i = 0; i < count; i++) w->stays[i] = true;
+  return write_rebuilt(w, b, count, horizon, out);
+}
+
+/* A marker of an abort goes with its entry in .txnindex: a broker's cleaner would take it for one without data else. */
+static int rewrite_control(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, sdm_output *out) {
+  if (w->map && b->count == 0) return leave_out(w, b, out);
+  sdm_marker type = sdm_marker_of(b, bytes, NULL);
+  if (w->map && type != SDM_MARKER_NONE && sdm_txn_met_marker(w->transactions, b)) return rewrite_idle_marker(w, bytes, b, out);
+  const sdm_txnindex_entry *e = type == SDM_MARKER_ABORT ? sdm_txn_entry(w->transactions, b) : NULL;
+  int rc = e ? sdm_output_add_aborted(out, e) : 0;
+  return rc < 0 ? rc : sdm_output_add(out, bytes, b);
+}
+
 int sdm_rewrite_batch(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, sdm_output *out) {
   size_t count = 0, kept = 0;
-  if (sdm_batch_is(b, SDM_ATTR_CONTROL)) return sdm_output_add(out, bytes, b);
-  int rc = decide(w, bytes, b, &count, &kept);
+  if (sdm_batch_is(b, SDM_ATTR_CONTROL)) return rewrite_control(w, bytes, b, out);
+  int rc = sdm_txn_met_data(w->transactions, b);
+  if (rc == 0) rc = decide(w, bytes, b, &count, &kept);
   if (rc < 0) return rc;
   w->records_read += (int64_t)count;
   w->records_written += (int64_t)kept;
-  if (kept == 0) {
-    if (sdm_batch_last_offset(b) + 1 == w->bound || b->producer_id >= 0) return write_empty(w, b, out);
-    w->changed = true;
-    return 0;
-  }
+  if (kept == 0) return leave_out(w, b, out);
   int64_t horizon = sdm_horizon_after(b, keeps_a_tombstone(w, count), w->cfg, w->now);
   if (kept == count && horizon == sdm_batch_horizon(b)) return sdm_output_add(out, bytes, b);
   return write_rebuilt(w, b, count, horizon, out);

@@ -4,11 +4,13 @@
 
 #include "cleaner/offset_map.h"
 #include "cleaner/output.h"
+#include "cleaner/transactional.h"
 
-/* What a pass goes by. A purge has no map: it only takes tombstones whose time is up. */
+/* What a pass goes by. A purge has no map: it only takes tombstones whose time is up, and leaves markers and aborted data. */
 typedef struct sdm_rewrite {
   const sdm_log_config *cfg;
   const sdm_offset_map *map;             /* NULL: a purge */
+  sdm_txn_pass *transactions;
   int64_t mapped_end;                    /* records from here on stay as they are */
   int64_t bound;                         /* a batch that ends right before it stays even when it is empty */
   int64_t now;

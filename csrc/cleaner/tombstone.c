@@ -6,10 +6,12 @@
 
 int64_t sdm_batch_horizon(const sdm_batch *b) { return sdm_batch_is(b, SDM_ATTR_DELETE_HORIZON) ? b->base_timestamp : SDM_NO_HORIZON; }
 
-bool sdm_tombstone_expired(const sdm_batch *b, const sdm_record *r, int64_t now) {
+static bool past_horizon(const sdm_batch *b, int64_t now) {
   int64_t horizon = sdm_batch_horizon(b);
-  return r->value_size < 0 && horizon != SDM_NO_HORIZON && now >= horizon;
+  return horizon != SDM_NO_HORIZON && now >= horizon;
 }
+
+bool sdm_tombstone_expired(const sdm_batch *b, const sdm_record *r, int64_t now) { return r->value_size < 0 && past_horizon(b, now); }
 
 int64_t sdm_horizon_after(const sdm_batch *b, bool keeps_tombstone, const sdm_log_config *cfg, int64_t now) {
   int64_t horizon = sdm_batch_horizon(b);
@@ -17,6 +19,10 @@ int64_t sdm_horizon_after(const sdm_batch *b, bool keeps_tombstone, const sdm_lo
   horizon = sdm_add_sat(now, cfg->delete_retention_ms);
   return horizon == SDM_NO_HORIZON ? horizon - 1 : horizon;
 }
+
+bool sdm_marker_expired(const sdm_batch *b, int64_t now) { return past_horizon(b, now); }
+
+int64_t sdm_marker_horizon_after(const sdm_batch *b, const sdm_log_config *cfg, int64_t now) { return sdm_horizon_after(b, true, cfg, now); }
 
 /* ---- which are due ---- */
 

@@ -8,7 +8,13 @@
 **      each durably, before or together with the one that holds the tombstone.
 **   5. Before it goes, the partition's purge floor is durably raised to its offset, so that a reader who was not here to see it is told (resync).
 **      That holds for a tombstone which retention deletes as well.
-** Source of 1-3: Kafka's cleaner (docs/format.md 8). 4 and 5 are ours.
+** The marker that ends a transaction goes by rules of the same kind:
+**
+**   6. It stays as it is while a pass meets a batch of its transaction, an emptied one included. What a pass meets it may drop: of an aborted
+**      transaction all data.
+**   7. The first pass that meets none gives it a delete horizon as in 2; it goes in a pass at or after that. Nobody has to be told: what it ended was
+**      gone before. A purge (3 with nothing else to do) leaves markers alone.
+** Source of 1-3, 6 and 7: Kafka's cleaner (docs/format.md 8). 4 and 5 are ours.
 */
 #ifndef SDM_CLEANER_TOMBSTONE_H
 #define SDM_CLEANER_TOMBSTONE_H
@@ -26,6 +32,10 @@ bool sdm_tombstone_expired(const sdm_batch *b, const sdm_record *r, int64_t now)
 
 /* The horizon that a batch has after a cleaning at `now` (rule 2); `keeps_tombstone`: one of the records that stay is a tombstone. */
 int64_t sdm_horizon_after(const sdm_batch *b, bool keeps_tombstone, const sdm_log_config *cfg, int64_t now);
+
+/* Whether the marker of a transaction that has no data left goes (rule 7), and else the horizon that it has from now on. */
+bool sdm_marker_expired(const sdm_batch *b, int64_t now);
+int64_t sdm_marker_horizon_after(const sdm_batch *b, const sdm_log_config *cfg, int64_t now);
 
 /* Whether a log's part below `offset` holds a tombstone whose time is up at `now`. 1 yes, 0 no. */
 int sdm_tombstones_due(sdm_log *l, int64_t offset, int64_t now);

@@ -107,3 +107,7 @@ void sdm_batch_seal(uint8_t *p, const sdm_batch *b) {
 void sdm_batch_set_base_offset(uint8_t *p, int64_t base_offset) {
   sdm_put64(p + AT_BASE_OFFSET, (uint64_t)base_offset);
 }
+
+void sdm_batch_set_leader_epoch(uint8_t *p, int32_t leader_epoch) {
+  sdm_put32(p + AT_LEADER_EPOCH, (uint32_t)leader_epoch);
+}

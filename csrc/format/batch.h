@@ -66,6 +66,7 @@ void sdm_batch_seal_known(uint8_t *p, const sdm_batch *b, uint32_t records_crc);
 
 /* Fills in what is known last, outside the CRC. */
 void sdm_batch_set_base_offset(uint8_t *p, int64_t base_offset);
+void sdm_batch_set_leader_epoch(uint8_t *p, int32_t leader_epoch);
 
 /* ---- records ---- */
 

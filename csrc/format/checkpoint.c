@@ -188,7 +188,3 @@ int sdm_checkpoint_encode(const sdm_checkpoint *c, sdm_buf *out) {
   }
   return rc;
 }
-
-int sdm_epoch_encode(sdm_buf *out, int64_t start_offset) {
-  return sdm_buf_printf(out, "0\n1\n0 %lld\n", (long long)start_offset);
-}

@@ -1,4 +1,4 @@
-/* Kafka's small text files: offset checkpoints, leader-epoch-checkpoint, partition.metadata (docs/format.md 3). No I/O. */
+/* Kafka's small text files: offset checkpoints, partition.metadata (docs/format.md 3). No I/O. */
 #ifndef SDM_FORMAT_CHECKPOINT_H
 #define SDM_FORMAT_CHECKPOINT_H
 
@@ -29,9 +29,6 @@ const sdm_checkpoint_entry *sdm_checkpoint_find(const sdm_checkpoint *c, const c
 int sdm_checkpoint_set(sdm_checkpoint *c, const char *topic, int32_t partition, int64_t offset);                   /* adds or changes */
 void sdm_checkpoint_remove(sdm_checkpoint *c, const char *topic, int32_t partition);                               /* no-op when absent */
 void sdm_checkpoint_free(sdm_checkpoint *c);
-
-/* leader-epoch-checkpoint with the one epoch that an embedded log has: "0\n1\n0 0\n" with the log's start offset. */
-int sdm_epoch_encode(sdm_buf *out, int64_t start_offset);
 
 /* partition.metadata. The id is 16 bytes; its text is 22 characters of URL-safe base64 without padding. */
 typedef struct sdm_uuid { uint8_t bytes[16]; } sdm_uuid;

@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/xxh.h"
 
-enum { MAGIC_SIZE = 8, VERSION = 1, BODY = 80, CHECKSUM = 80, USED = 88 };
+enum { MAGIC_SIZE = 8, VERSION = 1, BODY = 96, CHECKSUM = 96, USED = 104 };
 static const char MAGIC[MAGIC_SIZE] = "SDMSTATE";
 
 void sdm_state_encode(const sdm_state_file *s, uint8_t slot[SDM_STATE_SLOT]) {
@@ -21,6 +21,8 @@ void sdm_state_encode(const sdm_state_file *s, uint8_t slot[SDM_STATE_SLOT]) {
   sdm_put64(slot + 56, (uint64_t)s->cleaned_end);
   sdm_put64(slot + 64, (uint64_t)s->first_append_ms);
   sdm_put64(slot + 72, (uint64_t)s->jitter_ms);
+  sdm_put64(slot + 80, (uint64_t)s->log_start);
+  sdm_put64(slot + 88, (uint64_t)s->foreign_end);
   sdm_put64(slot + CHECKSUM, sdm_hash64(slot, BODY));
 }
 
@@ -35,12 +37,14 @@ static bool decode_slot(const uint8_t *p, sdm_state_file *out) {
   out->cleaned_end = (int64_t)sdm_get64(p + 56);
   out->first_append_ms = (int64_t)sdm_get64(p + 64);
   out->jitter_ms = (int64_t)sdm_get64(p + 72);
+  out->log_start = (int64_t)sdm_get64(p + 80);
+  out->foreign_end = (int64_t)sdm_get64(p + 88);
   return true;
 }
 
 bool sdm_state_decode(const uint8_t *bytes, size_t size, sdm_state_file *out) {
   sdm_state_file s;
-  *out = (sdm_state_file){.purge_floor = -1, .end = -1, .position = -1, .cleaned_end = INT64_MAX, .first_append_ms = -1};
+  *out = (sdm_state_file){.purge_floor = -1, .end = -1, .position = -1, .cleaned_end = INT64_MAX, .first_append_ms = -1, .foreign_end = INT64_MAX};
   for (size_t at = 0; at + USED <= size && at < SDM_STATE_BYTES; at += SDM_STATE_SLOT) {
     if (decode_slot(bytes + at, &s) && s.sequence > out->sequence) *out = s;
   }

@@ -22,6 +22,8 @@ typedef struct sdm_state_file {
   int64_t cleaned_end;          /* segments below were or may have been rewritten by cleaning: their offsets may have gaps */
   int64_t first_append_ms;      /* of the last segment, when clean: its age by the clock; -1: nothing in it */
   int64_t jitter_ms;            /* that its roll drew */
+  int64_t log_start;            /* the log starts here at least: what an import was told, until the store's checkpoint has it */
+  int64_t foreign_end;          /* records from here on are Sediment's own, which are of no transaction; 0: all are */
 } sdm_state_file;
 
 /* The better of the two slots; a missing, torn or foreign file reads as nothing written. Returns false when bytes were there and neither

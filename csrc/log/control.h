@@ -52,6 +52,8 @@ typedef struct sdm_end {                 /* where the log ends, and what the act
   int64_t staged_since_ms;               /* clock at the first record */
 } sdm_end;
 
+enum { SDM_GONE_NOT, SDM_GONE_DELETED, SDM_GONE_REPLACED };      /* with its topic; by an import, which has put another folder in its place */
+
 typedef struct sdm_control {
   char magic[8];
   uint32_t version, size;
@@ -76,11 +78,14 @@ typedef struct sdm_control {
   _Atomic int32_t failed;                /* a sdm_code: a flush failed, the partition is read-only until reopened */
   _Atomic uint32_t news;                 /* futex: counts appends while anybody waits */
   _Atomic uint32_t waiters;
-  _Atomic uint32_t deleted;              /* 1: the topic was deleted */
+  _Atomic uint32_t deleted;              /* SDM_GONE_*: this folder is no longer the partition's */
   _Atomic uint32_t unfinished;           /* 1: a change of the files failed past its point of no return: the next to lock finishes it */
+  _Atomic int32_t leader_epoch;          /* that batches written from now on carry */
 
   _Atomic uint64_t commit;
   sdm_end slots[2];
+
+  _Atomic int64_t foreign_end;           /* records from here on are of no transaction: Sediment appended them */
 } sdm_control;
 
 /* The store's own page, `sediment.control` in its root, begins with the same fields and this magic. Its incarnation is that of all pages that count. */

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "log/log.h"
 #include "log/offsets.h"
+#include "log/producer_snapshot.h"
 #include "log/state.h"
 
 /* What there is to sync, collected under the lock and synced without it. */
@@ -86,6 +87,7 @@ static int trim_active(sdm_log *l) {
 int sdm_log_close_clean(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   int64_t durable;
   int rc = sdm_log_flush_to_disk(l, cfg, now, &durable);
+  if (rc == 0) rc = sdm_producer_snapshot_write(l, durable);
   if (rc < 0) return rc;
   if ((rc = sdm_log_lock(l)) < 0) return rc;
   sdm_control *c = l->control;

@@ -5,8 +5,15 @@
 
 int sdm_log_topic_deleted(const sdm_log *l) { return sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", l->topic); }
 
+bool sdm_log_is_replaced(const sdm_log *l) {
+  return l->control && atomic_load_explicit(&l->control->deleted, memory_order_relaxed) == SDM_GONE_REPLACED;
+}
+
 static int check_deleted(const sdm_log *l) {
-  return atomic_load_explicit(&l->control->deleted, memory_order_relaxed) == 0 ? 0 : sdm_log_topic_deleted(l);
+  uint32_t gone = atomic_load_explicit(&l->control->deleted, memory_order_relaxed);
+  if (gone == SDM_GONE_NOT) return 0;
+  if (gone == SDM_GONE_DELETED) return sdm_log_topic_deleted(l);
+  return sdm_fail(SDM_BUSY, "partition %s-%d was empty and has just been replaced by an import; try again", l->topic, l->partition);
 }
 
 /* Who only reads a page sees it made anew when another incarnation takes the partition over: that takes a moment. */
@@ -67,7 +74,8 @@ int sdm_log_lock(sdm_log *l) {
 void sdm_log_unlock(sdm_log *l) { sdm_shared_mutex_unlock(&l->control->lock); }
 
 int sdm_log_explain(const sdm_log *l, int rc) {
-  return rc == SDM_NOT_FOUND && l->control && check_deleted(l) < 0 ? SDM_UNKNOWN_TOPIC : rc;
+  int gone = rc == SDM_NOT_FOUND && l->control ? check_deleted(l) : 0;
+  return gone < 0 ? gone : rc;
 }
 
 /* Who may not lock has nothing to wait on; a swap takes two syncs of the folder. */

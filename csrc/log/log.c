@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "log/bare.h"
 #include "log/recover.h"
+#include "log/transactions.h"
 
 sdm_log *sdm_log_ref(sdm_log *l) {
   atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
@@ -18,6 +19,7 @@ void sdm_log_unref(sdm_log *l) {
   for (size_t i = 0; i < l->count; i++) sdm_segment_unref(l->segments[i]);
   sdm_free(l->segments);
   sdm_segment_unref(l->active);
+  sdm_transactions_unref(l->transactions);
   sdm_control_unmap(l->fs, l->control_file, l->control);
   sdm_mutex_destroy(&l->lock);
   sdm_free(l->dir);

@@ -29,6 +29,8 @@ typedef struct sdm_env {
   _Atomic int64_t linger_ms, batch_size;   /* read at each append, changed by a later opening in the same process */
 } sdm_env;
 
+struct sdm_transactions;                   /* transactions.h */
+
 struct sdm_log {
   atomic_int refs;
   sdm_env *env;                            /* NULL: a bare directory */
@@ -47,6 +49,8 @@ struct sdm_log {
   size_t count, capacity;
   _Atomic uint64_t generation;             /* control->generation that the list corresponds to */
   sdm_segment *active;                     /* the active one, also under control->lock alone; a reference of its own */
+  struct sdm_transactions *transactions;   /* as the segments stood at that generation; NULL: not asked for yet */
+  uint64_t transactions_generation;
   sdm_log_config config;                   /* the topic's, as of the last use by this process */
   int64_t bare_start;
   sdm_end bare_end;                        /* without a control page: what the last look found */
@@ -74,6 +78,7 @@ int sdm_log_check_writable(sdm_log *l);
 int sdm_log_lock(sdm_log *l);              /* control->lock, with the state put right when its last owner died */
 void sdm_log_unlock(sdm_log *l);
 int sdm_log_topic_deleted(const sdm_log *l);           /* SDM_UNKNOWN_TOPIC, with its message */
+bool sdm_log_is_replaced(const sdm_log *l);            /* an import has put another folder in its place: the partition is to be opened anew */
 
 /* ---- segment_list.c ---- */
 
@@ -110,7 +115,7 @@ int sdm_log_segment_limit(sdm_log *l, sdm_segment *s, int64_t *limit);
 int sdm_log_seal_locked(sdm_log *l, const sdm_log_config *cfg);                       /* the stage becomes a batch in the file */
 int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int64_t now);
 void sdm_log_finish_indexes_locked(sdm_log *l);                                       /* the closing time index entry; l->active is current */
-int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, const uint8_t *batch, const sdm_batch *b, int64_t tombstone, int64_t now);
+int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, uint8_t *batch, const sdm_batch *b, int64_t tombstone, int64_t now);
 bool sdm_log_should_roll(const sdm_end *e, const sdm_log_config *cfg, int64_t bytes, int64_t max_timestamp, int64_t last_offset, int64_t now);
 sdm_codec sdm_log_codec_for(const sdm_log_config *cfg, sdm_codec asked);              /* compression.type overrides `asked`, unless it is producer */
 int sdm_log_level_for(const sdm_log_config *cfg, sdm_codec codec);

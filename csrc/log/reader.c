@@ -31,7 +31,7 @@ struct sdm_reader {
   int64_t scanned_end;                   /* offset after the last batch that was met in the segment in hand, -1: none was */
   bool dense;                            /* its batches follow each other without a gap */
   uint8_t *stage;                        /* a copy of it, once it is needed */
-  sdm_transactions transactions;         /* what read_committed hides */
+  sdm_transactions *transactions;        /* what read_committed hides; NULL: nothing */
   sdm_reader_filter filter;
 };
 
@@ -40,11 +40,9 @@ static int out_of_range(int64_t from, int64_t start, int64_t end) {
                   (long long)from, (long long)start, (long long)end);
 }
 
-/* A store's own records are committed as they are appended; only logs that Kafka wrote can have others. */
 static int hide_uncommitted(sdm_reader *r) {
-  if (r->log->control) return 0;
-  int rc = sdm_transactions_read(r->log, r->end, &r->transactions);
-  if (rc == 0 && r->transactions.stable_end < r->end) r->end = r->transactions.stable_end;
+  int rc = sdm_transactions_get(r->log, &r->transactions);
+  if (rc == 0 && r->transactions && r->transactions->first_open < r->end) r->end = r->transactions->first_open;
   return rc;
 }
 
@@ -79,7 +77,7 @@ void sdm_reader_close(sdm_reader *r) {
   sdm_scanner_free(&r->scan);
   sdm_buf_free(&r->plain);
   sdm_free(r->stage);
-  sdm_transactions_free(&r->transactions);
+  sdm_transactions_unref(r->transactions);
   if (r->filter.free) r->filter.free(r->filter.context);
   sdm_log_unref(r->log);
   sdm_free(r);
@@ -194,7 +192,7 @@ static int next_batch(sdm_reader *r) {
     int64_t before = r->scanned_end;
     r->scanned_end = sdm_batch_last_offset(&b) + 1;
     if (sdm_batch_last_offset(&b) < r->next || b.count == 0 || sdm_batch_is(&b, SDM_ATTR_CONTROL)) continue;
-    if (sdm_transactions_hide(&r->transactions, &b)) continue;
+    if (r->transactions && sdm_transactions_hide(r->transactions, &b)) continue;
     if ((rc = open_records(r, &b, bytes)) < 0) {
       r->scanned_end = before;
       return rc;

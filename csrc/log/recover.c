@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/mem.h"
+#include "format/epochs.h"
 #include "format/state_file.h"
 #include "log/offsets.h"
 #include "log/scanner.h"
@@ -34,6 +35,7 @@ typedef struct recovery {
   bool staged;                           /* it has a stage that counts if it continues the log */
   sdm_state_file state;
   int64_t log_start, recovery_point;     /* from the checkpoints; -1: none */
+  int32_t leader_epoch;                  /* the last one of the log */
   int64_t *bases;
   size_t count;
   sdm_end end;                           /* what is found */
@@ -54,6 +56,19 @@ static bool plausible(const sdm_control *c) {
   return e->sealed_end > e->active_base;
 }
 
+/* Batches go on in the epoch of the last leader that a broker's directory had. A file that cannot be understood is as good as none. */
+static int read_leader_epoch(recovery *r) {
+  char *path = sdm_format("%s/%s", r->log->dir, SDM_EPOCHS_NAME), *text = NULL;
+  sdm_epochs epochs = {0};
+  size_t size;
+  int rc = path ? sdm_fs_read_all(r->log->fs, path, SDM_EPOCHS_MAX, &text, &size) : sdm_no_memory();
+  if (rc == 0 && (rc = sdm_epochs_decode(&epochs, text, size)) == 0 && epochs.count > 0) r->leader_epoch = epochs.entries[epochs.count - 1].epoch;
+  sdm_epochs_free(&epochs);
+  sdm_free(text);
+  sdm_free(path);
+  return rc == SDM_NOT_FOUND || rc == SDM_CORRUPT ? 0 : rc;
+}
+
 static int read_before(recovery *r) {
   sdm_log *l = r->log;
   r->before = sdm_malloc(SDM_CONTROL_BYTES);
@@ -64,6 +79,7 @@ static int read_before(recovery *r) {
   r->staged = readable && (r->same_boot || sdm_stage_intact(r->before)) && sdm_stage_size(sdm_control_end(r->before)) > 0;
   int rc = sdm_log_state_read(l->fs, l->dir, &r->state);
   if (rc < 0) return rc;
+  if ((rc = read_leader_epoch(r)) < 0) return rc;
   if (r->state.clean) r->same_boot = r->staged = false;      /* nothing was appended since, and the state file has a checksum */
   r->log_start = sdm_offsets_get(l->fs, l->env->root, SDM_LOG_START_CHECKPOINT, l->topic, l->partition);
   r->recovery_point = sdm_offsets_get(l->fs, l->env->root, SDM_RECOVERY_CHECKPOINT, l->topic, l->partition);
@@ -348,6 +364,7 @@ static int recover_segments(recovery *r) {
   if (rc == 0) rc = sdm_broker_end(r->log->fs, r->log->dir, &broker_end);
   if (rc < 0) return rc;
   if (broker_end > r->state.cleaned_end) r->state.cleaned_end = broker_end;
+  if (broker_end > r->state.foreign_end) r->state.foreign_end = broker_end;
   forget_unfinished_roll(r);
   if (r->count == 0) {
     r->fresh = r->state.sequence == 0;
@@ -357,6 +374,7 @@ static int recover_segments(recovery *r) {
   }
   for (size_t i = 0; rc == 0 && i + 1 < r->count; i++) rc = recover_closed(r, r->bases[i], r->bases[i + 1]);
   if (rc == 0) rc = recover_last(r, r->bases[r->count - 1]);
+  if (r->state.log_start > r->log_start && r->state.log_start <= r->end.sealed_end) r->log_start = r->state.log_start;
   if (rc == 0 && end_with_stage(r) < r->log_start) rc = start_empty(r, next_free_offset(r, r->log_start));
   return rc;
 }
@@ -391,6 +409,8 @@ static void publish(recovery *r) {
   atomic_store(&c->truncated_bytes, r->truncated);
   atomic_store(&c->corrupt_batches, r->corrupt);
   atomic_store(&c->cleaned_end, r->fresh ? 0 : r->state.cleaned_end);
+  atomic_store(&c->foreign_end, r->fresh ? 0 : r->state.foreign_end);
+  atomic_store(&c->leader_epoch, r->leader_epoch);
   atomic_store(&c->clean_offset, sdm_offsets_get(r->log->fs, r->log->env->root, SDM_CLEANER_CHECKPOINT, r->log->topic, r->log->partition));
   atomic_store(&c->reserved_end, r->state.clean ? 0 : r->state.reserved_end);
   c->state_sequence = r->state.sequence;

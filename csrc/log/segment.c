@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 
-static const char *const EXTENSIONS[SDM_FILE_KINDS] = {"log", "index", "timeindex"};
+static const char *const EXTENSIONS[SDM_FILE_KINDS] = {"log", "index", "timeindex", "txnindex"};
 
 char *sdm_segment_path(const char *dir, int64_t base_offset, sdm_file_kind kind, const char *suffix) {
   return sdm_format("%s/%020lld.%s%s", dir, (long long)base_offset, EXTENSIONS[kind], suffix);
@@ -94,7 +94,7 @@ int sdm_segment_create(sdm_fs *fs, const char *dir, int64_t base_offset, int64_t
   sdm_segment *s = new_segment(fs, dir, base_offset, true);
   if (!s) return sdm_no_memory();
   int rc = sdm_segment_unlink(fs, dir, base_offset, "");
-  for (int k = SDM_FILE_KINDS - 1; rc == 0 && k >= 0; k--) rc = create_file(s, (sdm_file_kind)k);
+  for (int k = SDM_FILE_TIMEINDEX; rc == 0 && k >= 0; k--) rc = create_file(s, (sdm_file_kind)k);
   if (rc == 0) rc = fs->set_modified(s->files[SDM_FILE_LOG], now_ms);
   if (rc == 0) rc = fs->info(s->files[SDM_FILE_LOG], &info);
   if (rc < 0) {

@@ -1,4 +1,5 @@
-/* One segment: the files <base>.log, <base>.index and <base>.timeindex of a partition directory.
+/* One segment: the files <base>.log, <base>.index and <base>.timeindex of a partition directory, and <base>.txnindex where a broker has aborted a
+** transaction.
 **
 ** A segment object is what one process knows of it; it is reference counted, so that a reader keeps reading files that retention has
 ** renamed or cleaning replaced. Files are opened when first needed. How much of the active segment's .log counts is not known here: the
@@ -16,7 +17,7 @@
 #include "os/fs.h"
 #include "os/thread.h"
 
-typedef enum sdm_file_kind { SDM_FILE_LOG, SDM_FILE_INDEX, SDM_FILE_TIMEINDEX, SDM_FILE_KINDS } sdm_file_kind;
+typedef enum sdm_file_kind { SDM_FILE_LOG, SDM_FILE_INDEX, SDM_FILE_TIMEINDEX, SDM_FILE_TXNINDEX, SDM_FILE_KINDS } sdm_file_kind;
 
 #define SDM_UNKNOWN (-2)                 /* of a number that has not been looked up; -1 means "none" */
 
@@ -42,8 +43,7 @@ typedef struct sdm_segment {
 /* "DIR/00000000000000000042.log" + suffix ("", ".deleted", ".cleaned", ".swap"); a fresh string, NULL when memory is short. */
 char *sdm_segment_path(const char *dir, int64_t base_offset, sdm_file_kind kind, const char *suffix);
 
-/* Splits a file name: 0 and base offset, kind and suffix (pointing into the name); -1 when it is not a segment's file. Other kinds that
-** Kafka has (.txnindex, .snapshot) are not reported. */
+/* Splits a file name: 0 and base offset, kind and suffix (pointing into the name); -1 when it is not a segment's file. Kafka's .snapshot is none. */
 int sdm_segment_name_decode(const char *name, int64_t *base_offset, sdm_file_kind *kind, const char **suffix);
 
 /* Looks at the .log that is there. SDM_NOT_FOUND. */

@@ -31,7 +31,8 @@ int sdm_log_state_write_locked(sdm_log *l, int64_t reserved_end, bool clean) {
   const sdm_end *e = sdm_control_end(c);
   sdm_state_file s = {.sequence = c->state_sequence + 1, .clean = clean, .reserved_end = reserved_end,
                       .purge_floor = atomic_load(&c->purge_floor), .end = e->sealed_end, .position = e->position,
-                      .cleaned_end = atomic_load(&c->cleaned_end), .first_append_ms = e->first_append_ms, .jitter_ms = e->jitter_ms};
+                      .cleaned_end = atomic_load(&c->cleaned_end), .first_append_ms = e->first_append_ms, .jitter_ms = e->jitter_ms,
+                      .log_start = atomic_load(&c->log_start), .foreign_end = atomic_load(&c->foreign_end)};
   bool first = c->state_sequence == 0;
   int rc = open_state(l->fs, l->dir, SDM_OPEN_WRITE | SDM_OPEN_CREATE, &f);
   if (rc < 0) return rc;

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/xxh.h"
+#include "log/producer_snapshot.h"
 #include "log/retired.h"
 
 enum { NOTE_MAX = 128 };
@@ -83,6 +84,7 @@ static int turn_back(sdm_log *l, int64_t from, int rc) {
 int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   int rc = sdm_log_sync_locked(l);
   if (rc == 0) rc = sdm_log_raise_cleaned_locked(l, to);
+  if (rc == 0) rc = sdm_producer_snapshots_drop_locked(l);
   if (rc == 0) rc = sdm_swap_note(l, from, to);
   if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".cleaned", ".swap");
   if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);

@@ -1,5 +1,7 @@
 #include "log/transactions.h"
 
+#include <stdlib.h>
+
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "format/batch_records.h"
@@ -7,54 +9,88 @@
 
 typedef struct walk {
   sdm_transactions *out;
-  sdm_transactions open;                   /* begun and not ended; `last` means nothing */
+  int64_t *open;                           /* ids of the producers whose transaction is open */
+  size_t open_count, open_capacity;
+  int64_t end;                             /* batches from here on are Sediment's own */
 } walk;
 
-static int add(sdm_transactions *t, int64_t producer_id, int64_t first, int64_t last) {
-  sdm_transaction *items = sdm_grown(t->aborted, t->count, &t->capacity, sizeof *items);
-  if (!items) return sdm_no_memory();
-  t->aborted = items;
-  t->aborted[t->count++] = (sdm_transaction){producer_id, first, last};
-  return 0;
-}
-
-static sdm_transaction *find_open(walk *w, int64_t producer_id) {
-  for (size_t i = 0; i < w->open.count; i++) {
-    if (w->open.aborted[i].producer_id == producer_id) return &w->open.aborted[i];
-  }
-  return NULL;
-}
-
-/* Type of an end-of-transaction marker: 0 abort, 1 commit; -1 for other control records. */
-static int marker_type(const sdm_batch *b, const uint8_t *bytes) {
+sdm_marker sdm_marker_of(const sdm_batch *b, const uint8_t *bytes, int32_t *coordinator_epoch) {
   sdm_record_iter it;
   sdm_record r;
   sdm_buf plain = SDM_BUF_INIT;            /* brokers do not compress markers, but may keep those that were given so */
   int type = -1;
   if (sdm_record_iter_open(&it, b, bytes, &plain) == 0 && sdm_record_next(&it, &r) == 1 && r.key_size >= 4) {
     type = sdm_get16((const uint8_t *)r.key + 2);
+    if (coordinator_epoch && r.value_size >= 6) *coordinator_epoch = (int32_t)sdm_get32((const uint8_t *)r.value + 2);
   }
   sdm_buf_free(&plain);
-  return type <= 1 ? type : -1;
+  return type == SDM_MARKER_ABORT || type == SDM_MARKER_COMMIT ? (sdm_marker)type : SDM_MARKER_NONE;
 }
 
-/* A marker ends its producer's transaction. One whose records cleaning has removed ends nothing. */
+/* ---- the walk ---- */
+
+static int note_open(walk *w, sdm_producer *p, int64_t first) {
+  int64_t *open = sdm_grown(w->open, w->open_count, &w->open_capacity, sizeof *open);
+  if (!open) return sdm_no_memory();
+  w->open = open;
+  w->open[w->open_count++] = p->id;
+  p->first_open = first;
+  return 0;
+}
+
+static int64_t first_open(const walk *w) {
+  int64_t first = INT64_MAX;
+  for (size_t i = 0; i < w->open_count; i++) {
+    const sdm_producer *p = sdm_producers_find(&w->out->producers, w->open[i]);
+    if (p->first_open < first) first = p->first_open;
+  }
+  return first;
+}
+
+static void note_ended(walk *w, const sdm_producer *p) {
+  size_t i = 0;
+  while (w->open[i] != p->id) i++;
+  w->open[i] = w->open[--w->open_count];
+}
+
+static int note_aborted(walk *w, const sdm_producer *p, int64_t first, int64_t last) {
+  sdm_transactions *t = w->out;
+  sdm_txnindex_entry *items = sdm_grown(t->aborted, t->count, &t->capacity, sizeof *items);
+  if (!items) return sdm_no_memory();
+  int64_t stable = first_open(w);
+  t->aborted = items;
+  t->aborted[t->count++] = (sdm_txnindex_entry){p->id, first, last, stable < last + 1 ? stable : last + 1};
+  return 0;
+}
+
+/* A marker ends its producer's transaction. One whose records cleaning has removed ends nothing; one that cleaning has emptied tells of the producer. */
 static int take_marker(walk *w, const sdm_batch *b, const uint8_t *bytes) {
-  sdm_transaction *t = find_open(w, b->producer_id);
-  int type = marker_type(b, bytes), rc = 0;
-  if (!t || type < 0) return 0;
-  if (type == 0) rc = add(w->out, t->producer_id, t->first, sdm_batch_last_offset(b));
-  *t = w->open.aborted[--w->open.count];
-  return rc;
+  int32_t coordinator_epoch = -1;
+  sdm_marker type = sdm_marker_of(b, bytes, &coordinator_epoch);
+  if (type == SDM_MARKER_NONE && b->count > 0) return 0;
+  sdm_producer *p = sdm_producers_at(&w->out->producers, b->producer_id);
+  if (!p) return sdm_no_memory();
+  sdm_producer_note(p, b);
+  p->coordinator_epoch = coordinator_epoch;
+  int64_t first = p->first_open;
+  if (first < 0 || type == SDM_MARKER_NONE) return 0;
+  p->first_open = -1;
+  note_ended(w, p);
+  return type == SDM_MARKER_ABORT ? note_aborted(w, p, first, sdm_batch_last_offset(b)) : 0;
 }
 
 static int take_batch(walk *w, sdm_scanner *scan, int64_t at, sdm_batch *b) {
   const uint8_t *bytes;
-  if (!sdm_batch_is(b, SDM_ATTR_TRANSACTIONAL)) return 0;
-  if (!sdm_batch_is(b, SDM_ATTR_CONTROL)) return find_open(w, b->producer_id) ? 0 : add(&w->open, b->producer_id, b->base_offset, -1);
-  scan->position = at;
-  int rc = sdm_scan_batch(scan, b, &bytes);
-  return rc == 1 ? take_marker(w, b, bytes) : rc;
+  if (b->producer_id < 0) return 0;
+  if (sdm_batch_is(b, SDM_ATTR_CONTROL)) {
+    scan->position = at;
+    int rc = sdm_scan_batch(scan, b, &bytes);
+    return rc == 1 ? take_marker(w, b, bytes) : rc;
+  }
+  sdm_producer *p = sdm_producers_at(&w->out->producers, b->producer_id);
+  if (!p) return sdm_no_memory();
+  sdm_producer_note(p, b);
+  return sdm_batch_is(b, SDM_ATTR_TRANSACTIONAL) && p->first_open < 0 ? note_open(w, p, b->base_offset) : 0;
 }
 
 /* Damage is the reader's to report, who meets it as well: here it is stepped over. */
@@ -70,7 +106,8 @@ static int walk_segment(sdm_log *l, walk *w, sdm_segment *s) {
   for (;;) {
     int64_t at = scan.position;
     rc = sdm_scan_header(&scan, &b);
-    if (rc == 1) rc = take_batch(w, &scan, at, &b) < 0 ? SDM_CORRUPT : 1;
+    if (rc == 1 && b.base_offset >= w->end) break;
+    if (rc == 1 && (rc = take_batch(w, &scan, at, &b)) == 0) rc = 1;
     if (rc == SDM_CORRUPT && sdm_scan_resync(&scan, s->base_offset) == 1) continue;
     if (rc <= 0) break;
   }
@@ -78,35 +115,94 @@ static int walk_segment(sdm_log *l, walk *w, sdm_segment *s) {
   return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : 0;
 }
 
-int sdm_transactions_read(sdm_log *l, int64_t end, sdm_transactions *out) {
-  walk w = {.out = out};
+static int by_place(const void *a, const void *b) {
+  const sdm_txnindex_entry *x = a, *y = b;
+  if (x->producer_id != y->producer_id) return x->producer_id < y->producer_id ? -1 : 1;
+  return (x->first > y->first) - (x->first < y->first);
+}
+
+static int walk_all(sdm_log *l, walk *w) {
   sdm_segment **segments;
   size_t count;
-  int rc = sdm_log_segment_refs(l, INT64_MAX, &segments, &count);
+  int rc = sdm_log_segment_refs(l, w->end, &segments, &count);
   if (rc < 0) return rc;
   for (size_t i = 0; rc == 0 && i < count; i++) {
-    rc = walk_segment(l, &w, segments[i]);
+    rc = walk_segment(l, w, segments[i]);
     sdm_segment_rest(segments[i]);
   }
-  out->stable_end = end;
-  for (size_t i = 0; i < w.open.count; i++) {
-    if (w.open.aborted[i].first < out->stable_end) out->stable_end = w.open.aborted[i].first;
-  }
   sdm_segments_unref(segments, count);
-  sdm_transactions_free(&w.open);
+  w->out->first_open = first_open(w);
+  if (w->out->count > 1) qsort(w->out->aborted, w->out->count, sizeof *w->out->aborted, by_place);
   return rc;
 }
 
-bool sdm_transactions_hide(const sdm_transactions *t, const sdm_batch *b) {
-  if (!sdm_batch_is(b, SDM_ATTR_TRANSACTIONAL)) return false;
-  for (size_t i = 0; i < t->count; i++) {
-    const sdm_transaction *a = &t->aborted[i];
-    if (a->producer_id == b->producer_id && b->base_offset >= a->first && b->base_offset <= a->last) return true;
-  }
-  return false;
+/* ---- remembering it ---- */
+
+static sdm_transactions *remembered(sdm_log *l, uint64_t generation) {
+  sdm_mutex_lock(&l->lock);
+  sdm_transactions *t = l->transactions && l->transactions_generation == generation ? l->transactions : NULL;
+  if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+  sdm_mutex_unlock(&l->lock);
+  return t;
 }
 
-void sdm_transactions_free(sdm_transactions *t) {
+static void remember(sdm_log *l, uint64_t generation, sdm_transactions *t) {
+  sdm_mutex_lock(&l->lock);
+  sdm_transactions *old = l->transactions;
+  atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+  l->transactions = t;
+  l->transactions_generation = generation;
+  sdm_mutex_unlock(&l->lock);
+  sdm_transactions_unref(old);
+}
+
+static int find(sdm_log *l, void *context) {
+  sdm_transactions **out = context;
+  uint64_t generation = l->control ? atomic_load_explicit(&l->control->generation, memory_order_acquire) : 0;
+  walk w = {.end = l->control ? atomic_load_explicit(&l->control->foreign_end, memory_order_relaxed) : INT64_MAX};
+  if (l->control && (*out = remembered(l, generation))) return 0;
+  sdm_transactions *t = sdm_calloc(1, sizeof *t);
+  if (!t) return sdm_no_memory();
+  atomic_init(&t->refs, 1);
+  w.out = t;
+  int rc = walk_all(l, &w);
+  sdm_free(w.open);
+  if (rc < 0) {
+    sdm_transactions_unref(t);
+    return rc;
+  }
+  if (l->control && atomic_load_explicit(&l->control->generation, memory_order_acquire) == generation) remember(l, generation, t);
+  *out = t;
+  return 0;
+}
+
+int sdm_transactions_get(sdm_log *l, sdm_transactions **out) {
+  *out = NULL;
+  if (l->control && atomic_load_explicit(&l->control->foreign_end, memory_order_relaxed) == 0) return 0;
+  return sdm_log_steadily(l, find, out);
+}
+
+void sdm_transactions_unref(sdm_transactions *t) {
+  if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
+  sdm_producers_free(&t->producers);
   sdm_free(t->aborted);
-  *t = (sdm_transactions){0};
+  sdm_free(t);
+}
+
+/* ---- asking it ---- */
+
+const sdm_txnindex_entry *sdm_transactions_find(const sdm_transactions *t, const sdm_batch *b) {
+  size_t low = 0, high = t->count;
+  while (low < high) {                     /* the last of that producer that begins at or before the batch */
+    size_t middle = low + (high - low) / 2;
+    const sdm_txnindex_entry *e = &t->aborted[middle];
+    if (e->producer_id < b->producer_id || (e->producer_id == b->producer_id && e->first <= b->base_offset)) low = middle + 1;
+    else high = middle;
+  }
+  const sdm_txnindex_entry *e = low > 0 ? &t->aborted[low - 1] : NULL;
+  return e && e->producer_id == b->producer_id && b->base_offset <= e->last ? e : NULL;
+}
+
+bool sdm_transactions_hide(const sdm_transactions *t, const sdm_batch *b) {
+  return sdm_batch_is(b, SDM_ATTR_TRANSACTIONAL) && sdm_transactions_find(t, b);
 }

@@ -1,23 +1,34 @@
 /* Which records of a log a read_committed reader may see: nothing of an aborted transaction, nothing from the first record of one that is still open
-** (the last stable offset). Found by one walk over the batch headers; only logs that Kafka wrote have transactions.
+** (the last stable offset). Found by one walk over the batch headers of what a broker wrote; Sediment's own records are committed as they are appended.
 */
 #ifndef SDM_LOG_TRANSACTIONS_H
 #define SDM_LOG_TRANSACTIONS_H
 
+#include "format/txn_index.h"
 #include "log/log.h"
-
-typedef struct sdm_transaction {
-  int64_t producer_id, first, last;        /* offsets; last: of the marker */
-} sdm_transaction;
+#include "log/producers.h"
 
 typedef struct sdm_transactions {
-  sdm_transaction *aborted;
+  atomic_int refs;
+  sdm_txnindex_entry *aborted;             /* ascending by producer, then offset */
   size_t count, capacity;
-  int64_t stable_end;                      /* the last stable offset */
-} sdm_transactions;                        /* zero-initialised is empty */
+  int64_t first_open;                      /* offset at which the first open one begins: the last stable offset; INT64_MAX: none is open */
+  sdm_producers producers;
+} sdm_transactions;
 
-int sdm_transactions_read(sdm_log *l, int64_t end, sdm_transactions *out);
+/* What the log, as it stands, has of transactions: a reference; NULL: nothing, the log was written by Sediment alone. A store's log remembers it
+** until its segments change. */
+int sdm_transactions_get(sdm_log *l, sdm_transactions **out);
+void sdm_transactions_unref(sdm_transactions *t);                                 /* NULL is fine */
+
+/* The aborted transaction that the batch is of, or ends; NULL: none. */
+const sdm_txnindex_entry *sdm_transactions_find(const sdm_transactions *t, const sdm_batch *b);
+
+/* Whether a batch of data is of an aborted transaction. */
 bool sdm_transactions_hide(const sdm_transactions *t, const sdm_batch *b);
-void sdm_transactions_free(sdm_transactions *t);
+
+/* What the control batch says: the end of a transaction (*coordinator_epoch, which may be NULL, is set), or something else. */
+typedef enum sdm_marker { SDM_MARKER_NONE = -1, SDM_MARKER_ABORT, SDM_MARKER_COMMIT } sdm_marker;
+sdm_marker sdm_marker_of(const sdm_batch *b, const uint8_t *bytes, int32_t *coordinator_epoch);
 
 #endif

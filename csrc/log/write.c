@@ -39,7 +39,7 @@ static void account(sdm_end *next, const sdm_batch *b, bool staged, int64_t tomb
   next->modified_ms = now;
 }
 
-int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, const uint8_t *batch, const sdm_batch *b, int64_t tombstone, int64_t now) {
+int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, uint8_t *batch, const sdm_batch *b, int64_t tombstone, int64_t now) {
   sdm_end next;
   sdm_file *f;
   int rc = sdm_log_sync_locked(l);
@@ -48,6 +48,7 @@ int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, const uint8_t *b
   bool staged = sdm_stage_size(sdm_control_end(l->control)) > 0;
   sdm_control_prepare(l->control, &next);
   int64_t position = next.position;
+  sdm_batch_set_leader_epoch(batch, atomic_load_explicit(&l->control->leader_epoch, memory_order_relaxed));
   if ((rc = l->fs->write(f, batch, (size_t)b->size, position)) < 0) return rc;
   account(&next, b, staged, tombstone, now);
   if (next.max_timestamp < 0 && l->fs->set_modified(f, now) < 0) return SDM_IO;   /* the file's time is the segment's age then */

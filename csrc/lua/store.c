@@ -179,6 +179,27 @@ static int store_delete_topic(lua_State *L) {
   return 1;
 }
 
+static int take_partition(lua_State *L, int arg, int which, void *into) {
+  (void)which;
+  return sdml_number_of_partition(L, arg, -1, into);
+}
+
+/* store:import(topic_name, dir [, {partition=0}]) -> log end offset */
+static int store_import(lua_State *L) {
+  static const char *const names[] = { "partition", NULL };
+  int64_t now, end;
+  int32_t partition = 0;
+  lua_settop(L, 4);
+  sdml_store *s = timed_self(L, &now);
+  const char *topic = sdml_text(L, 2, 2, "topic_name");
+  const char *dir = sdml_path(L, 3, "dir");
+  int rc = sdml_options(L, 4, names, take_partition, &partition);
+  if (rc == 0) rc = sdm_store_import(s->store, topic, dir, partition, now, &end);
+  if (rc < 0) return sdml_fail(L, rc);
+  sdml_pushint(L, end);
+  return 1;
+}
+
 /* ---- work and reports ---- */
 
 static int store_maintain(lua_State *L) {
@@ -239,7 +260,7 @@ static int store_stats(lua_State *L) {
 
 void sdml_open_store(lua_State *L) {
   static const luaL_Reg methods[] = {
-    { "topic", sdml_store_topic }, { "topics", store_topics }, { "delete_topic", store_delete_topic }, { "maintain", store_maintain },
+    { "topic", sdml_store_topic }, { "topics", store_topics }, { "delete_topic", store_delete_topic }, { "import", store_import }, { "maintain", store_maintain },
     { "stats", store_stats }, { "close", store_close }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = { { "__gc", store_gc }, { "__close", store_close }, { "__tostring", store_tostring }, { NULL, NULL } };

@@ -2,23 +2,47 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "format/epochs.h"
 #include "log/offsets.h"
 #include "log/reserve.h"
-#include "store/store.h"
+#include "store/folders.h"
 
 #define METADATA "partition.metadata"
-#define EPOCHS "leader-epoch-checkpoint"
-#define DELETED_MARK "sediment.deleted"
 
-static char *folder_path(sdm_store *s, const char *topic, int32_t partition) { return sdm_format("%s/%s-%d", s->env.root, topic, partition); }
+char *sdm_folder_path(sdm_store *s, const char *topic, int32_t partition) { return sdm_format("%s/%s-%d", s->env.root, topic, partition); }
+
+/* The mark goes last: a folder without it would never be looked at again. */
+int sdm_folder_remove(sdm_store *s, const char *dir, const char *mark) {
+  sdm_names names = {0};
+  int rc = s->env.fs->list(s->env.fs, dir, &names);
+  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+    if (strcmp(names.items[i], SDM_DELETED_MARK) == 0) continue;
+    char *path = sdm_format("%s/%s", dir, names.items[i]);
+    rc = path ? s->env.fs->unlink(s->env.fs, path) : sdm_no_memory();
+    sdm_free(path);
+  }
+  sdm_names_clear(&names);
+  if (rc == 0) rc = s->env.fs->unlink(s->env.fs, mark);
+  return rc == 0 ? s->env.fs->remove_dir(s->env.fs, dir) : rc;
+}
+
+/* A folder that has a partition's name and the mark of a deleted one is of an import that died before its topic listed it: it is nobody's. */
+static int remove_unlisted(sdm_store *s, const char *dir) {
+  sdm_file_info info;
+  char *mark = sdm_format("%s/%s", dir, SDM_DELETED_MARK);
+  int rc = mark ? s->env.fs->path_info(s->env.fs, mark, &info) : sdm_no_memory();
+  if (rc == 0) rc = sdm_folder_remove(s, dir, mark);
+  sdm_free(mark);
+  return rc;
+}
 
 int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t to) {
   int rc = 0;
   for (int32_t p = from; rc == 0 && p < to; p++) {
     sdm_file_info info;
-    char *path = folder_path(s, topic, p);
+    char *path = sdm_folder_path(s, topic, p);
     rc = path ? s->env.fs->path_info(s->env.fs, path, &info) : sdm_no_memory();
-    if (rc == 0) rc = sdm_fail(SDM_EXISTS, "%s is there and belongs to no topic of this store; move it away, or give the topic another name", path);
+    if (rc == 0 && (rc = remove_unlisted(s, path)) == SDM_NOT_FOUND) rc = sdm_fail(SDM_EXISTS, "%s is there and belongs to no topic of this store; move it away, or give the topic another name", path);
     else if (rc == SDM_NOT_FOUND) rc = 0;
     sdm_free(path);
   }
@@ -47,15 +71,20 @@ int sdm_folders_check_none(sdm_store *s) {
   return rc;
 }
 
-static int write_small_files(sdm_store *s, const char *dir, const sdm_uuid *id) {
+int sdm_folder_write_metadata(sdm_store *s, const char *dir, const sdm_uuid *id) {
   sdm_buf text = SDM_BUF_INIT;
-  int rc = sdm_epoch_encode(&text, 0);
-  if (rc == 0) rc = sdm_reserve_replace(&s->env, dir, EPOCHS, text.data, text.size);
-  sdm_buf_clear(&text);
-  if (rc == 0) rc = sdm_metadata_encode(&text, id);
+  int rc = sdm_metadata_encode(&text, id);
   if (rc == 0) rc = sdm_reserve_replace(&s->env, dir, METADATA, text.data, text.size);
   sdm_buf_free(&text);
   return rc;
+}
+
+static int write_small_files(sdm_store *s, const char *dir, const sdm_uuid *id) {
+  sdm_buf text = SDM_BUF_INIT;
+  int rc = sdm_epochs_encode(&(sdm_epochs){.entries = &(sdm_epoch){0, 0}, .count = 1}, &text);
+  if (rc == 0) rc = sdm_reserve_replace(&s->env, dir, SDM_EPOCHS_NAME, text.data, text.size);
+  sdm_buf_free(&text);
+  return rc == 0 ? sdm_folder_write_metadata(s, dir, id) : rc;
 }
 
 static int check_id(const char *path, const char *text, size_t size, const sdm_uuid *id) {
@@ -66,13 +95,22 @@ static int check_id(const char *path, const char *text, size_t size, const sdm_u
   return sdm_fail(SDM_CORRUPT, "%s names another topic id than %s does; the folder is of another topic: move it away", path, SDM_TOPICS_NAME);
 }
 
+/* A mark in the folder of a partition that is listed is what an import left that died as it was done. */
+int sdm_folder_unmark(sdm_store *s, const char *dir) {
+  char *mark = sdm_format("%s/%s", dir, SDM_DELETED_MARK);
+  int rc = mark ? s->env.fs->unlink(s->env.fs, mark) : sdm_no_memory();
+  sdm_free(mark);
+  return rc;
+}
+
 static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
   sdm_fs *fs = s->env.fs;
-  char *dir = folder_path(s, topic, partition), *path = dir ? sdm_format("%s/%s", dir, METADATA) : NULL, *text = NULL;
+  char *dir = sdm_folder_path(s, topic, partition), *path = dir ? sdm_format("%s/%s", dir, METADATA) : NULL, *text = NULL;
   size_t size;
   int rc = path ? sdm_fs_read_all(fs, path, 4096, &text, &size) : sdm_no_memory();
   if (rc == 0) {
     rc = check_id(path, text, size, id);
+    if (rc == 0 && s->env.writable) rc = sdm_folder_unmark(s, dir);
   } else if (rc == SDM_NOT_FOUND && s->env.writable) {
     rc = fs->make_dir(fs, dir);
     if (rc == 0) rc = write_small_files(s, dir, id);
@@ -99,7 +137,7 @@ int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32
 /* ---- deletion ---- */
 
 /* Kafka's name for a deleted partition's folder; a long topic name is cut so that the whole fits a file name. */
-static char *deleted_path(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
+char *sdm_folder_deleted_path(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
   enum { NAME_MAX_BYTES = 255, REST = 32 + 1 + 11 + 1 + 7 };
   char hex[33];
   for (int i = 0; i < 16; i++) {
@@ -112,8 +150,8 @@ static char *deleted_path(sdm_store *s, const char *topic, const sdm_uuid *id, i
 }
 
 /* Its file time says when the folder goes. */
-static int mark_deleted(sdm_store *s, const char *dir, int64_t due) {
-  char *path = sdm_format("%s/%s", dir, DELETED_MARK);
+int sdm_folder_mark(sdm_store *s, const char *dir, int64_t due) {
+  char *path = sdm_format("%s/%s", dir, SDM_DELETED_MARK);
   sdm_file *f;
   int rc = path ? s->env.fs->open(s->env.fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE, &f) : sdm_no_memory();
   sdm_free(path);
@@ -128,7 +166,7 @@ static int mark_deleted(sdm_store *s, const char *dir, int64_t due) {
 */
 static int rename_held(sdm_store *s, sdm_control *c, const char *dir, const char *gone) {
   bool died;
-  atomic_store(&c->deleted, 1);            /* a cleaning that is under way gives up at its next batch */
+  atomic_store(&c->deleted, SDM_GONE_DELETED);            /* a cleaning that is under way gives up at its next batch */
   int rc = sdm_shared_mutex_lock(&c->maintenance, &died);
   if (rc < 0) return rc;
   if ((rc = sdm_shared_mutex_lock(&c->lock, &died)) == 0) {
@@ -153,11 +191,11 @@ static int rename_folder(sdm_store *s, const char *dir, const char *gone) {
 }
 
 int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t due) {
-  char *dir = folder_path(s, topic, partition), *gone = deleted_path(s, topic, id, partition);
+  char *dir = sdm_folder_path(s, topic, partition), *gone = sdm_folder_deleted_path(s, topic, id, partition);
   sdm_file_info info;
   int rc = dir && gone ? s->env.fs->path_info(s->env.fs, dir, &info) : sdm_no_memory();
   if (rc == 0) {
-    rc = mark_deleted(s, dir, due);
+    rc = sdm_folder_mark(s, dir, due);
     if (rc == 0) rc = rename_folder(s, dir, gone);
   } else if (rc == SDM_NOT_FOUND) {
     rc = 0;
@@ -169,29 +207,44 @@ int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32
   return rc;
 }
 
-/* The mark goes last: a folder without it would never be looked at again. */
-static int remove_folder(sdm_store *s, const char *dir, const char *mark) {
+/* Nobody else is making, or removing, one meanwhile; and who is just importing into it holds its mark's lock. 1: it is gone. */
+static int remove_held(sdm_store *s, const char *dir, const char *mark) {
+  sdm_file *f;
+  int rc = sdm_store_topics_hold(s);
+  if (rc < 0) return rc;
+  if ((rc = s->env.fs->open(s->env.fs, mark, SDM_OPEN_WRITE, &f)) == 0) {
+    rc = s->env.fs->lock(f, 0, SDM_LOCK_EXCLUSIVE, false);
+    if (rc == 0 && (rc = sdm_folder_remove(s, dir, mark)) == 0) rc = 1;
+    s->env.fs->close(f);
+  }
+  sdm_store_topics_release(s);
+  return rc == SDM_LOCKED ? 0 : rc;
+}
+
+/* Somebody died between making or emptying the folder and its mark. */
+static int remove_if_empty(sdm_store *s, const char *dir) {
   sdm_names names = {0};
   int rc = s->env.fs->list(s->env.fs, dir, &names);
-  for (size_t i = 0; rc == 0 && i < names.count; i++) {
-    if (strcmp(names.items[i], DELETED_MARK) == 0) continue;
-    char *path = sdm_format("%s/%s", dir, names.items[i]);
-    rc = path ? s->env.fs->unlink(s->env.fs, path) : sdm_no_memory();
-    sdm_free(path);
-  }
+  bool empty = rc == 0 && names.count == 0;
   sdm_names_clear(&names);
-  if (rc == 0) rc = s->env.fs->unlink(s->env.fs, mark);
-  return rc == 0 ? s->env.fs->remove_dir(s->env.fs, dir) : rc;
+  if (!empty || (rc = sdm_store_topics_hold(s)) < 0) return rc;
+  s->env.fs->remove_dir(s->env.fs, dir);   /* unless it has just been given its mark */
+  sdm_store_topics_release(s);
+  return 0;
 }
 
 static int remove_if_due(sdm_store *s, const char *name, int64_t now, int64_t *count) {
   sdm_file_info info;
-  char *dir = sdm_format("%s/%s", s->env.root, name), *mark = sdm_format("%s/%s/%s", s->env.root, name, DELETED_MARK);
+  char *dir = sdm_format("%s/%s", s->env.root, name), *mark = sdm_format("%s/%s/%s", s->env.root, name, SDM_DELETED_MARK);
   int rc = dir && mark ? s->env.fs->path_info(s->env.fs, mark, &info) : sdm_no_memory();
-  if (rc == 0 && info.modified_ms <= now && (rc = remove_folder(s, dir, mark)) == 0) (*count)++;
+  if (rc == 0 && info.modified_ms <= now && (rc = remove_held(s, dir, mark)) > 0) {
+    (*count)++;
+    rc = 0;
+  }
+  if (rc == SDM_NOT_FOUND) rc = remove_if_empty(s, dir);       /* without our mark what is in it is not ours to remove */
   sdm_free(dir);
   sdm_free(mark);
-  return rc == SDM_NOT_FOUND ? 0 : rc;       /* without our mark it is not ours to remove */
+  return rc == SDM_NOT_FOUND ? 0 : rc;
 }
 
 int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count) {
@@ -201,6 +254,25 @@ int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count) {
   for (size_t i = 0; rc == 0 && i < names.count; i++) {
     size_t n = strlen(names.items[i]), m = sizeof suffix - 1;
     if (n > m && strcmp(names.items[i] + n - m, suffix) == 0) rc = remove_if_due(s, names.items[i], now, count);
+  }
+  sdm_names_clear(&names);
+  return rc;
+}
+
+/* At the first opening of an incarnation: nobody is importing. */
+int sdm_folders_drop_unlisted(sdm_store *s) {
+  sdm_names names = {0};
+  int rc = s->env.fs->list(s->env.fs, s->env.root, &names);
+  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+    char topic[SDM_TOPIC_NAME_MAX + 1];
+    int32_t partition;
+    if (sdm_partition_name_decode(names.items[i], topic, &partition) < 0) continue;
+    const sdm_topic_entry *e = sdm_topics_find(&s->topics, topic);
+    if (e && partition < e->partitions) continue;
+    char *dir = sdm_format("%s/%s", s->env.root, names.items[i]);
+    rc = dir ? remove_unlisted(s, dir) : sdm_no_memory();
+    if (rc == SDM_NOT_FOUND) rc = 0;
+    sdm_free(dir);
   }
   sdm_names_clear(&names);
   return rc;

@@ -6,10 +6,15 @@
 
 static bool same_id(const sdm_uuid *a, const sdm_uuid *b) { return memcmp(a, b, sizeof *a) == 0; }
 
-/* Holding store->lock. */
+/* Holding store->lock. One that an import has replaced is forgotten: the partition is in another folder now. */
 static sdm_log *find(sdm_store *s, const sdm_uuid *id, int32_t partition) {
   for (size_t i = 0; i < s->log_count; i++) {
-    if (s->logs[i].log->partition == partition && same_id(&s->logs[i].topic_id, id)) return s->logs[i].log;
+    sdm_log *l = s->logs[i].log;
+    if (l->partition != partition || !same_id(&s->logs[i].topic_id, id)) continue;
+    if (!sdm_log_is_replaced(l)) return l;
+    s->logs[i] = s->logs[--s->log_count];
+    sdm_log_unref(l);
+    return NULL;
   }
   return NULL;
 }

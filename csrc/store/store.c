@@ -165,6 +165,7 @@ static int put_right(sdm_store *s, int64_t now) {
   int64_t folders = 0;
   int rc = sdm_store_finish_deletions(s, now);
   if (rc == 0) rc = sdm_folders_unlink(s, INT64_MAX, &folders);
+  if (rc == 0) rc = sdm_folders_drop_unlisted(s);
   return rc == 0 ? sdm_store_open_all(s, now) : rc;
 }
 

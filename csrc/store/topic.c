@@ -74,6 +74,10 @@ static int partition_log(sdm_topic *t, int32_t partition, int64_t now, sdm_log *
     return sdm_fail(SDM_UNKNOWN_PARTITION, "topic '%s' has no partition %d; it has %d, counted from 0", t->entry.name, partition, t->entry.partitions);
   }
   sdm_store_saw(t->store, now);
+  if (t->logs[partition] && sdm_log_is_replaced(t->logs[partition])) {
+    sdm_log_unref(t->logs[partition]);
+    t->logs[partition] = NULL;
+  }
   if (!t->logs[partition]) {
     int rc = sdm_store_log(t->store, &t->entry, partition, now, &t->logs[partition]);
     if (rc < 0) return rc;
@@ -104,17 +108,24 @@ static int change_config(sdm_store *s, sdm_config_set *set, const sdm_settings *
   return rc == 0 ? sdm_config_effective(set, &s->defaults, &effective) : rc;
 }
 
-static int create_locked(sdm_store *s, const char *name, const sdm_settings *config) {
+int sdm_topic_entry_make(sdm_store *s, const char *name, const sdm_settings *config, sdm_topic_entry *out) {
   sdm_topic_entry e = {.partitions = 1, .state = SDM_TOPIC_LIVE};
   int rc = change_config(s, &e.config, config, NULL, 0, &e.partitions);
-  if (rc == 0) rc = sdm_folder_check_free(s, name, 0, e.partitions);
   if (rc == 0) rc = sdm_random(e.id.bytes, sizeof e.id.bytes);
   if (rc < 0) return rc;
   e.id.bytes[6] = (uint8_t)((e.id.bytes[6] & 0x0f) | 0x40);       /* a version 4 UUID, as Kafka draws them; never all zero, */
   e.id.bytes[8] = (uint8_t)((e.id.bytes[8] & 0x3f) | 0x80);
   e.id.bytes[0] &= 0x7f;                                           /* and its text never begins with a dash */
   memcpy(e.name, name, strlen(name) + 1);
-  rc = sdm_topics_add(&s->topics, &e);
+  *out = e;
+  return 0;
+}
+
+static int create_locked(sdm_store *s, const char *name, const sdm_settings *config) {
+  sdm_topic_entry e;
+  int rc = sdm_topic_entry_make(s, name, config, &e);
+  if (rc == 0) rc = sdm_folder_check_free(s, name, 0, e.partitions);
+  if (rc == 0) rc = sdm_topics_add(&s->topics, &e);
   return rc == 0 ? sdm_store_topics_save(s) : rc;
 }
 
@@ -277,15 +288,20 @@ static int choose_for_batch(sdm_topic *t, const sdm_record *records, size_t coun
   return 0;
 }
 
+/* An import has put another folder in the place of the empty partition between being asked for and being appended to. */
+static bool replaced_meanwhile(sdm_log *l, int rc) { return rc == SDM_BUSY && sdm_log_is_replaced(l); }
+
 int sdm_topic_append(sdm_topic *t, const sdm_record *r, int32_t partition, unsigned flags, int64_t now, int64_t *offset, int32_t *where) {
   sdm_log *l;
   int64_t last;
   int rc = sdm_topic_check(t);
   if (rc < 0) return rc;
   if (partition == SDM_ANY_PARTITION) partition = choose(t, r);
-  if ((rc = partition_log(t, partition, now, &l)) < 0) return rc;
   sdm_append a = {.records = r, .count = 1, .flags = flags, .scratch = &t->scratch};
-  rc = sdm_log_append(l, &t->config, &a, now, offset, &last);
+  do {
+    if ((rc = partition_log(t, partition, now, &l)) < 0) return rc;
+    rc = sdm_log_append(l, &t->config, &a, now, offset, &last);
+  } while (replaced_meanwhile(l, rc));
   if (rc == 0) *where = partition;
   return rc;
 }
@@ -295,8 +311,11 @@ int sdm_topic_append_batch(sdm_topic *t, const sdm_record *records, size_t count
   sdm_log *l;
   int rc = sdm_topic_check(t);
   if (rc == 0 && partition == SDM_ANY_PARTITION) rc = choose_for_batch(t, records, count, &partition);
-  if (rc == 0) rc = partition_log(t, partition, now, &l);
   if (rc < 0) return rc;
   sdm_append a = {.records = records, .count = count, .own_batch = true, .codec = codec, .flags = flags, .scratch = &t->scratch};
-  return sdm_log_append(l, &t->config, &a, now, first, last);
+  do {
+    if ((rc = partition_log(t, partition, now, &l)) < 0) return rc;
+    rc = sdm_log_append(l, &t->config, &a, now, first, last);
+  } while (replaced_meanwhile(l, rc));
+  return rc;
 }

@@ -18,4 +18,7 @@ struct sdm_topic {
 /* Before each operation: closed, forked, deleted; configs that others changed are taken over. */
 int sdm_topic_check(sdm_topic *t);
 
+/* A new topic's entry, which nothing lists yet; under the topics lock. */
+int sdm_topic_entry_make(sdm_store *s, const char *name, const sdm_settings *config, sdm_topic_entry *out);
+
 #endif

@@ -77,6 +77,21 @@ function store:topics() end
 ---@return sediment.code? code `unknown_topic`, `readonly`, `io`
 function store:delete_topic(name, options) end
 
+---Adopts a copy of a Kafka partition directory as a partition of the topic: segments, offsets, batches, leader epochs and delete
+---horizons as they are, with the log start offset and the cleaner's checkpoint that the checkpoint files beside `dir` name. `dir` is
+---only read. Every batch is verified and everything is durable before the topic shows it; after a failure nothing was imported. A
+---missing topic is created with the store's defaults; one with fewer partitions gets more, those in between empty; a partition that is
+---there must never have had a record. Retention applies at once: to keep old records, or to compact, create the topic with its configs
+---first. What follows the last valid batch of the last segment, a torn end, is left out. A transaction that is still open stays so,
+---since only a broker's coordinator could end it: read_committed readers see nothing from its first record on.
+---@param topic_name string
+---@param dir string a bare partition directory of a broker, or of a store that is closed
+---@param options? { partition?: integer } 0 when left out
+---@return integer? log_end_offset
+---@return string? message
+---@return sediment.code? code `exists`, `not_found`, `corrupt`, `unsupported`, `busy`, `readonly`, `unknown_partition`, `disk_full`, `io`
+function store:import(topic_name, dir, options) end
+
 ---@class sediment.maintain_report
 ---@field rolled integer segments rolled by age
 ---@field sealed integer stages written to their segments

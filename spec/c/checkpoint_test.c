@@ -173,13 +173,3 @@ TEST(short_memory_is_told) {
   CHECK(!c.entries && c.count == 0);
   sdm_set_allocator(NULL, NULL);
 }
-
-TEST(leader_epochs_are_kafkas) {
-  sdm_buf out = SDM_BUF_INIT;
-  CHECK_INT(sdm_epoch_encode(&out, 0), 0);
-  CHECK_BYTES(out.data, out.size, "0\n1\n0 0\n", 8);
-  sdm_buf_clear(&out);
-  CHECK_INT(sdm_epoch_encode(&out, 1234567890123), 0);
-  CHECK_BYTES(out.data, out.size, "0\n1\n0 1234567890123\n", 20);
-  sdm_buf_free(&out);
-}

@@ -1,0 +1,130 @@
+/* Adopting a copy of a broker's partition directory. The copy is made and verified in a folder that is nobody's (staging.h), without any lock; only its
+** becoming the partition is done under the topics lock. What decides is, for a partition that is new, the topics file that lists it; for one that is listed
+** and empty, the rename that puts the folder in its place. After that nothing can fail.
+*/
+#include <string.h>
+
+#include "base/mem.h"
+#include "log/adopt.h"
+#include "log/offsets.h"
+#include "store/staging.h"
+#include "store/topic.h"
+
+typedef struct import {
+  sdm_store *store;
+  const char *topic;
+  int32_t partition;
+  int64_t now;
+  sdm_log_config config;
+  sdm_staging staging;
+  sdm_adopted adopted;
+} import;
+
+static int find_entry(import *m, sdm_topic_entry *out, bool *found) {
+  int rc = sdm_store_refresh(m->store);
+  if (rc < 0) return rc;
+  sdm_mutex_lock(&m->store->lock);
+  const sdm_topic_entry *e = sdm_topics_find(&m->store->topics, m->topic);
+  *found = e != NULL;
+  if (e) *out = *e;
+  sdm_mutex_unlock(&m->store->lock);
+  return 0;
+}
+
+/* A partition that is listed is opened first: so its folder is there, put right, and its page tells whether it is empty. */
+static int check_empty(import *m, const sdm_topic_entry *e) {
+  sdm_log *l;
+  int64_t end;
+  int rc = sdm_store_log(m->store, e, m->partition, m->now, &l);
+  if (rc < 0) return rc;
+  rc = sdm_log_latest(l, &end);
+  sdm_log_unref(l);
+  if (rc < 0 || end == 0) return rc;
+  return sdm_fail(SDM_EXISTS, "partition %s-%d has records, or had: its log end offset is %lld; import into a partition that is new", m->topic, m->partition, (long long)end);
+}
+
+static int look(import *m) {
+  sdm_topic_entry e = {0};
+  bool found;
+  int rc = find_entry(m, &e, &found);
+  if (rc == 0) rc = sdm_config_effective(&e.config, &m->store->defaults, &m->config);
+  return rc == 0 && found && m->partition < e.partitions ? check_empty(m, &e) : rc;
+}
+
+/* ---- becoming the partition; under the topics lock ---- */
+
+/* `listed`: what the topics file says next, in memory already. */
+static int place(import *m, const sdm_uuid *id) {
+  int rc = sdm_staging_place(m->store, &m->staging, m->topic, id, m->partition);
+  if (rc == 0) rc = sdm_store_topics_save(m->store);
+  return rc < 0 ? sdm_staging_take_back(m->store, &m->staging, m->topic, m->partition, rc) : 0;
+}
+
+static int place_in_new_topic(import *m) {
+  sdm_store *s = m->store;
+  sdm_topic_entry e;
+  int rc = sdm_topic_entry_make(s, m->topic, &(sdm_settings){0}, &e);
+  e.partitions = m->partition + 1;
+  if (rc == 0) rc = sdm_folder_check_free(s, m->topic, 0, e.partitions);
+  if (rc == 0) rc = sdm_topics_add(&s->topics, &e);
+  if (rc < 0) return rc;
+  if ((rc = place(m, &e.id)) < 0) sdm_topics_remove(&s->topics, sdm_topics_find(&s->topics, m->topic));
+  return rc;
+}
+
+static int place_behind(import *m, sdm_topic_entry *e) {
+  int32_t before = e->partitions;
+  int rc = sdm_folder_check_free(m->store, m->topic, before, m->partition + 1);
+  if (rc < 0) return rc;
+  e->partitions = m->partition + 1;
+  if ((rc = place(m, &e->id)) < 0) e->partitions = before;
+  return rc;
+}
+
+static int commit(import *m) {
+  int rc = sdm_store_topics_lock(m->store);
+  if (rc < 0) return rc;
+  sdm_topic_entry *e = sdm_topics_find(&m->store->topics, m->topic);
+  if (!e) rc = place_in_new_topic(m);
+  else if (m->partition >= e->partitions) rc = place_behind(m, e);
+  else rc = sdm_staging_replace(m->store, &m->staging, m->topic, &e->id, m->partition, m->now);
+  if (rc == 0) sdm_staging_done(m->store, &m->staging, m->topic, m->partition);
+  sdm_store_topics_unlock(m->store);
+  return rc;
+}
+
+/* The cleaner's checkpoint can be told only now that the partition is there. Without it the next cleaning does again what a broker's had done. */
+static void take_clean_offset(import *m) {
+  sdm_topic_entry e;
+  sdm_log *l;
+  bool found;
+  int64_t unknown = -1;
+  if (m->adopted.clean_offset < 0 || find_entry(m, &e, &found) < 0 || !found) return;
+  if (m->partition >= e.partitions || sdm_store_log(m->store, &e, m->partition, m->now, &l) < 0) return;
+  if (sdm_offsets_set(&m->store->env, SDM_CLEANER_CHECKPOINT, m->topic, m->partition, m->adopted.clean_offset) == 0) {
+    atomic_compare_exchange_strong(&l->control->clean_offset, &unknown, m->adopted.clean_offset);
+  }
+  sdm_log_unref(l);
+}
+
+static int run(import *m, const char *dir) {
+  int rc = look(m);
+  if (rc == 0) rc = sdm_staging_begin(m->store, m->topic, m->partition, m->now, &m->staging);
+  if (rc == 0) rc = sdm_adopt(m->store->env.fs, dir, m->staging.dir, &m->config, &m->adopted);
+  if (rc == 0) rc = look(m);               /* what was listed or appended meanwhile */
+  if (rc == 0) rc = commit(m);
+  return sdm_staging_end(m->store, &m->staging, rc);
+}
+
+int sdm_store_import(sdm_store *s, const char *topic, const char *dir, int32_t partition, int64_t now, int64_t *end) {
+  import m = {.store = s, .topic = topic, .partition = partition, .now = now};
+  int rc = sdm_store_check_writable(s);
+  if (rc == 0) rc = sdm_topic_name_check(topic);
+  if (rc == 0 && (partition < 0 || partition == INT32_MAX)) rc = sdm_fail(SDM_UNKNOWN_PARTITION, "there can be no partition %d; they are counted from 0", partition);
+  if (rc < 0) return rc;
+  sdm_store_saw(s, now);
+  if ((rc = run(&m, dir)) < 0) return rc;
+  take_clean_offset(&m);
+  *end = m.adopted.log_end;
+  return 0;
+}
