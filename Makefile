@@ -45,7 +45,7 @@ C_TESTS    := $(patsubst spec/c/%.c,$(O)/spec/%,$(if $(filter tsan,$(V)),$(TSAN_
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all help deps test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
+.PHONY: all help deps torture test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
 MAKEFLAGS += --no-print-directory
 
 all: build/libsediment.a $(MODULES)  ## the core and the module for both Luas, in build/ (the default)
@@ -101,6 +101,22 @@ $(O)/spec/libhelpers.a: $(HELPER_SRC:spec/c/%.c=$(O)/spec/obj/%.o)
 
 $(O)/spec/%_test: $(O)/spec/obj/%_test.o $(O)/spec/libhelpers.a $(O)/libsediment.a
 	$(LINK) -o $@ $^ $(LDLIBS)
+
+# ---- crashes on a simulated disk ----
+
+SIM_SRC := $(sort $(wildcard spec/sim/*.c))
+
+$(O)/spec/sim/%.o: spec/sim/%.c Makefile
+	@mkdir -p $(@D)
+	$(COMPILE) -Ispec -c -o $@ $<
+
+$(O)/torture: $(SIM_SRC:spec/sim/%.c=$(O)/spec/sim/%.o) $(O)/libsediment.a
+	$(LINK) -o $@ $^ $(LDLIBS)
+
+SECONDS_OF_TORTURE = $(or $(SECONDS),1200)
+torture: $(O)/torture  ## crashes at every system call of random histories (SECONDS=1200), on two processors
+	@$(O)/torture --seconds $(SECONDS_OF_TORTURE) --first 1000001 & other=$$!; \
+	$(O)/torture --seconds $(SECONDS_OF_TORTURE) --first 2000001; one=$$?; wait $$other && exit $$one
 
 c-tests: $(C_TESTS)  ## the C test programs (V=asan, V=tsan: with that sanitizer)
 
@@ -183,4 +199,4 @@ uninstall:  ## removes what install put under PREFIX
 clean:  ## removes build/
 	rm -rf build
 
--include $(wildcard $(O)/obj/*/*.d $(O)/spec/obj/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)
+-include $(wildcard $(O)/obj/*/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)

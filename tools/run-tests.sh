@@ -132,6 +132,15 @@ c_tests() {                               # c_tests GROUP VARIANT
     done
 }
 
+# Crashes on a simulated disk: the same seeds each time, so that a run is like the one before; `make torture` goes on.
+torture() {                               # torture PART VARIANT HISTORIES
+    wanted "$1" || return 0
+    program=build/${2:+$2/}torture
+    mkdir -p "$logs/build"
+    if launch "$logs/build/torture.log" make -s "$program" V="$2"; then run "$1" "$program" --histories "$3"
+    else fail "$1" "does not build"; tail_of "$logs/build/torture.log"; fi
+}
+
 busted_with() {                           # how to run busted under the interpreter $1: Debian's is a Lua script, a rock's a shell script
     path=$(command -v busted) || { echo false; return; }
     case $(head -n 1 "$path") in *lua*) echo "$1 $path" ;; *) echo "$path --lua=$1" ;; esac
@@ -158,6 +167,8 @@ tidy
 c_tests c ""
 c_tests asan asan
 c_tests tsan tsan
+torture sim/torture "" 24
+torture sim/torture_asan asan 4
 specs lua5.4 "$lua54" 5.4
 specs luajit "$luajit" luajit
 

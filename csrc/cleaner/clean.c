@@ -225,6 +225,7 @@ static int run_pass(pass *p, const sdm_clean_options *o, int64_t *cleaned_to) {
   int rc = begin(p);
   if (rc == 0) rc = sdm_offset_map_init(&p->map, o->map_bytes, o->load_factor);
   if (rc == 0) rc = build_map(p, cleaned_to);
+  if (rc == 0) rc = sdm_log_flush_closed(p->log, p->bound);        /* what supersedes a record must not be lost after it */
   if (rc == 0) {
     p->rewrite = (sdm_rewrite){.cfg = p->cfg, .map = &p->map, .transactions = &p->transactions, .mapped_end = *cleaned_to, .bound = p->bound, .now = p->now};
     rc = rewrite_all(p, *cleaned_to, false);

@@ -94,7 +94,7 @@ static void attach_page(sdm_log *l) {
   char *root = sdm_strdup(l->dir), *slash = root ? strrchr(root, '/') : NULL;
   if (slash) *slash = 0;
   if (l->env) memcpy(boot_id, l->env->boot_id, SDM_BOOT_ID);
-  bool known = slash && (l->env || sdm_boot_id(boot_id) == 0);
+  bool known = slash && (l->env || l->fs->boot_id(l->fs, boot_id) == 0);
   uint64_t incarnation = known ? sdm_root_incarnation(l->fs, root, boot_id) : 0;
   sdm_free(root);
   if (incarnation == 0 || sdm_control_map(l->fs, l->dir, false, &l->control_file, &l->control) < 0) return;

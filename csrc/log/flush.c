@@ -10,6 +10,7 @@ typedef struct sync_job {
   sdm_segment **segments;
   size_t count;
   int64_t target;                        /* offset that is durable afterwards */
+  bool active;                           /* the last of them is the active one */
   bool directory;
 } sync_job;
 
@@ -19,6 +20,7 @@ static int collect(sdm_log *l, const sdm_log_config *cfg, sync_job *job) {
   rc = sdm_log_seal_locked(l, cfg);
   job->target = sdm_control_end(l->control)->sealed_end;
   job->directory = sdm_control_end(l->control)->active_base >= atomic_load(&l->control->durable_end);
+  job->active = true;
   sdm_log_unlock(l);
   return rc < 0 ? rc : sdm_log_segment_refs(l, INT64_MAX, &job->segments, &job->count);
 }
@@ -42,7 +44,7 @@ static int sync_all(sdm_log *l, const sync_job *job) {
   for (size_t i = job->count; rc == 0 && i-- > 0;) {
     bool last = i + 1 == job->count;
     if (!last && job->segments[i + 1]->base_offset <= durable) break;
-    rc = sync_segment(job->segments[i], !last, &lost);
+    rc = sync_segment(job->segments[i], !(last && job->active), &lost);
     sdm_segment_rest(job->segments[i]);
   }
   if (rc == 0 && job->directory) lost = (rc = l->fs->sync_dir(l->fs, l->dir)) < 0;
@@ -69,6 +71,17 @@ int sdm_log_flush_to_disk(sdm_log *l, const sdm_log_config *cfg, int64_t now, in
   }
   if (rc == 0) *durable = atomic_load(&l->control->durable_end);
   return sdm_log_explain(l, rc);
+}
+
+int sdm_log_flush_closed(sdm_log *l, int64_t below) {
+  sync_job job = {.target = below, .directory = true};
+  if (atomic_load(&l->control->durable_end) >= below) return 0;
+  int rc = sdm_log_segment_refs(l, below, &job.segments, &job.count);
+  if (rc < 0) return rc;
+  rc = sync_all(l, &job);
+  if (rc == 0) raise_durable(l->control, below);
+  sdm_segments_unref(job.segments, job.count);
+  return rc;
 }
 
 /* The active segment's file as Kafka leaves it on a clean shutdown: nothing past the end, its time that of the last append. */

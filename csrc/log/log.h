@@ -136,6 +136,7 @@ int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, i
 
 /* ---- flush.c ---- */
 int sdm_log_flush_to_disk(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *durable);
+int sdm_log_flush_closed(sdm_log *l, int64_t below);                                  /* all segments before the one that begins at `below`; no seal */
 
 /* Makes sure that offsets up to `end` are durably reserved and sediment.state says "in use"; holding control->lock. */
 int sdm_log_reserve_locked(sdm_log *l, int64_t end);

@@ -27,15 +27,24 @@ static int raise_start_locked(sdm_log *l, int64_t before) {
                   (long long)before, (long long)sdm_log_start(l), (long long)end);
 }
 
+/* A log that ended before its durable start, after a loss of power, would look damaged. On a full disk what is staged cannot become durable; room is made
+** all the same. */
+static int make_durable(sdm_log *l, const sdm_log_config *cfg, int64_t before, int64_t now) {
+  int64_t durable = atomic_load(&l->control->durable_end);
+  if (before <= durable || before > atomic_load(&l->control->log_end)) return 0;
+  int rc = sdm_log_flush_to_disk(l, cfg, now, &durable);
+  return rc == SDM_DISK_FULL ? 0 : rc;
+}
+
 int sdm_log_delete_records(sdm_log *l, int64_t before, int64_t now, int64_t *start) {
   sdm_log_config cfg;
-  (void)now;
   int rc = sdm_log_check_writable(l);
   if (rc < 0) return rc;
   sdm_log_get_config(l, &cfg);
   if ((cfg.cleanup_policy & SDM_POLICY_COMPACT) && !(cfg.cleanup_policy & SDM_POLICY_DELETE)) {
     return sdm_fail(SDM_POLICY, "topic '%s': records of a topic with cleanup.policy=compact are deleted by tombstones only; add delete to the policy", l->topic);
   }
+  if ((rc = make_durable(l, &cfg, before, now)) < 0) return rc;
   if ((rc = sdm_log_lock(l)) < 0) return rc;           /* so that the topic is not deleted and made anew in between */
   rc = raise_start_locked(l, before);
   sdm_log_unlock(l);

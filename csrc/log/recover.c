@@ -91,6 +91,7 @@ static int read_before(recovery *r) {
 static int64_t next_free_offset(const recovery *r, int64_t found) {
   int64_t least = r->state.clean ? r->state.end : r->state.reserved_end;
   if (r->same_boot) least = atomic_load(&r->before->log_end);
+  if (r->same_boot && r->before->least_end > least) least = r->before->least_end;
   if (r->log_start > least) least = r->log_start;
   return found > least ? found : least;
 }
@@ -413,6 +414,7 @@ static void publish(recovery *r) {
   atomic_store(&c->leader_epoch, r->leader_epoch);
   atomic_store(&c->clean_offset, sdm_offsets_get(r->log->fs, r->log->env->root, SDM_CLEANER_CHECKPOINT, r->log->topic, r->log->partition));
   atomic_store(&c->reserved_end, r->state.clean ? 0 : r->state.reserved_end);
+  c->least_end = next_free_offset(r, r->end.sealed_end);
   c->state_sequence = r->state.sequence;
   c->clean_end = r->state.clean ? r->state.end : -1;
   sdm_control_publish(c, &r->end);

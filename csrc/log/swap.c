@@ -56,10 +56,11 @@ static int retire_range(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   return rc;
 }
 
-/* From here on there is no way back. */
+/* From here on there is no way back. The old segments are gone for good before the .swap is: what finds it knows which ones it replaces. */
 static int switch_over(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   sdm_segment *fresh = NULL;
   int rc = retire_range(l, from, to, now);
+  if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);
   if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".swap", "");
   if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);
   if (rc == 0) rc = remove_note(l);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "os/host.h"
 
 typedef struct sdm_fs sdm_fs;
 typedef struct sdm_file sdm_file;
@@ -64,6 +65,8 @@ struct sdm_fs {
   int (*remove_dir)(sdm_fs *fs, const char *path);                             /* must be empty; a missing one is fine */
   int (*list)(sdm_fs *fs, const char *path, sdm_names *out);
   int (*sync_dir)(sdm_fs *fs, const char *path);                               /* entries are durable on return */
+
+  int (*boot_id)(sdm_fs *fs, uint8_t id[SDM_BOOT_ID]);                         /* what was mapped under another boot may be gone */
 };
 
 sdm_fs *sdm_fs_posix(void);

@@ -209,11 +209,17 @@ static int posix_sync_dir(sdm_fs *fs, const char *path) {
   return rc;
 }
 
+static int posix_boot_id(sdm_fs *fs, uint8_t id[SDM_BOOT_ID]) {
+  (void)fs;
+  return sdm_boot_id(id);
+}
+
 static sdm_fs posix = {
   .open = posix_open, .close = posix_close, .read = posix_read, .write = posix_write, .sync = posix_sync, .truncate = posix_truncate,
   .allocate = posix_allocate, .info = posix_info, .set_modified = posix_set_modified, .lock = posix_lock, .map = posix_map,
   .map_sync = posix_map_sync, .unmap = posix_unmap, .path_info = posix_path_info, .rename = posix_rename, .unlink = posix_unlink,
   .make_dir = posix_make_dir, .remove_dir = posix_remove_dir, .list = posix_list, .sync_dir = posix_sync_dir,
+  .boot_id = posix_boot_id,
 };
 
 sdm_fs *sdm_fs_posix(void) { return &posix; }

@@ -174,7 +174,7 @@ static int join(sdm_store *s, int64_t now) {
   sdm_fs *fs = s->env.fs;
   bool alone = false;
   int rc = open_file(s, SDM_LOCK_NAME, &s->lock_file);
-  if (rc == 0) rc = sdm_boot_id(s->env.boot_id);
+  if (rc == 0) rc = fs->boot_id(fs, s->env.boot_id);
   if (rc == 0) rc = fs->lock(s->lock_file, SDM_BYTE_GATE, SDM_LOCK_EXCLUSIVE, true);
   if (rc < 0) return rc;
   rc = join_locked(s, &alone);
@@ -217,14 +217,14 @@ static int find_root(sdm_fs *fs, const char *path, bool create, sdm_file_info *i
   return rc;
 }
 
-static int open_fresh(const char *path, const sdm_store_options *o, const sdm_file_info *info, int64_t now, sdm_store **out) {
-  sdm_store *s = new_store(sdm_fs_posix(), path, !o->readonly);
+static int open_fresh(sdm_fs *fs, const char *path, const sdm_store_options *o, const sdm_file_info *info, int64_t now, sdm_store **out) {
+  sdm_store *s = new_store(fs, path, !o->readonly);
   if (!s) return sdm_no_memory();
   s->device = info->device;
   s->inode = info->inode;
   sdm_store_saw(s, now);
   int rc = set_up(s, o);
-  if (rc == 0) rc = o->readonly ? sdm_boot_id(s->env.boot_id) : join(s, now);
+  if (rc == 0) rc = o->readonly ? fs->boot_id(fs, s->env.boot_id) : join(s, now);
   if (rc == 0 && o->readonly) rc = sdm_store_refresh(s);
   if (rc == 0 && o->background && !o->readonly) rc = sdm_background_start(s);
   if (rc < 0) {
@@ -269,6 +269,13 @@ static int check_settings(const sdm_store_options *o) {
   return rc == 0 ? sdm_config_effective(&(sdm_config_set){0}, &defaults, &effective) : rc;
 }
 
+int sdm_store_open_on(sdm_fs *fs, const char *path, const sdm_store_options *o, int64_t now, sdm_store **out) {
+  sdm_file_info info;
+  int rc = check_settings(o);
+  if (rc == 0) rc = find_root(fs, path, o->create && !o->readonly, &info);
+  return rc == 0 ? open_fresh(fs, path, o, &info, now, out) : rc;
+}
+
 int sdm_store_open(const char *path, const sdm_store_options *o, int64_t now, sdm_store **out) {
   sdm_file_info info;
   sdm_store *s = NULL;
@@ -280,7 +287,7 @@ int sdm_store_open(const char *path, const sdm_store_options *o, int64_t now, sd
   rc = find_root(sdm_fs_posix(), path, o->create && !o->readonly, &info);
   if (rc == 0 && (s = find_open(&info, o->readonly))) {
     rc = share(s, o);
-  } else if (rc == 0 && (rc = open_fresh(path, o, &info, now, &s)) == 0) {
+  } else if (rc == 0 && (rc = open_fresh(sdm_fs_posix(), path, o, &info, now, &s)) == 0) {
     s->next = registry;
     registry = s;
   }
@@ -344,10 +351,8 @@ static void close_files(sdm_log *l) {
 }
 
 static int close_last(sdm_store *s, int64_t now) {
-  bool forked = s->fork_count != sdm_fork_count();
   int rc = 0;
-  unregister(s);
-  if (forked) return 0;                    /* threads and locks are the parent's; it goes on */
+  if (s->fork_count != sdm_fork_count()) return 0;         /* threads and locks are the parent's; it goes on */
   sdm_background_stop(s);
   if (s->env.writable) {
     rc = close_logs(s, now);
@@ -367,8 +372,17 @@ static int close_last(sdm_store *s, int64_t now) {
 int sdm_store_close(sdm_store *s, int64_t now) {
   int rc = 0;
   sdm_mutex_lock(&registry_lock);
-  if (--s->handles == 0) rc = close_last(s, now);
+  if (--s->handles == 0) {
+    unregister(s);
+    rc = close_last(s, now);
+  }
   sdm_mutex_unlock(&registry_lock);
+  sdm_store_unref(s);
+  return rc;
+}
+
+int sdm_store_close_on(sdm_store *s, int64_t now) {
+  int rc = close_last(s, now);
   sdm_store_unref(s);
   return rc;
 }

@@ -63,6 +63,11 @@ struct sdm_store {
   size_t log_count, log_capacity;
 };
 
+/* A store on a disk of its own, such as a simulated one. It is not shared within the process: closed by sdm_store_close_on, or, as if the process had
+** died, by the last sdm_store_unref. */
+int sdm_store_open_on(sdm_fs *fs, const char *path, const sdm_store_options *options, int64_t now, sdm_store **out);
+int sdm_store_close_on(sdm_store *s, int64_t now);
+
 int sdm_store_check(const sdm_store *s);                   /* closed, forked */
 int sdm_store_check_writable(const sdm_store *s);
 void sdm_store_saw(sdm_store *s, int64_t now);             /* remembers the time of a call */

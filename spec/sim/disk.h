@@ -1,0 +1,48 @@
+/* A disk in memory that forgets what a real one may forget.
+**
+** It implements the table of csrc/os/fs.h, which the product uses. Every file and folder has two faces: what programs see (the page cache), and
+** what a loss of power is sure to leave; between them lies a list of changes, in the order in which they were made, of which any part may have
+** reached the medium. sync and sync_dir empty that list. One thread, one simulated machine: locks are always had.
+*/
+#ifndef SPEC_SIM_DISK_H
+#define SPEC_SIM_DISK_H
+
+#include "os/fs.h"
+
+typedef struct sim_disk sim_disk;
+
+/* What of the unsynced changes a loss of power may leave.
+**   prefix    all changes up to some moment, nothing of what came later
+**   ordered   folders and sizes up to some moment, as a journal has them; bytes that a size exposes are there, others by the sector
+**   any       each change of a folder or size, each sector of each write, by itself; the last sector of a write may be torn
+*/
+typedef enum sim_profile { SIM_PREFIX, SIM_ORDERED, SIM_ANY } sim_profile;
+enum { SIM_PROFILES = 3 };
+
+#define SIM_ROOT "/sim"                   /* the folder that is there from the beginning */
+
+sim_disk *sim_new(void);
+void sim_free(sim_disk *d);
+sdm_fs *sim_fs(sim_disk *d);
+
+/* What the machine finds when power comes back; under a new boot. The same numbers give the same disk. */
+sim_disk *sim_power_loss(const sim_disk *d, sim_profile profile, uint64_t seed);
+
+/* What other programs find when every process has died: all that programs saw, under the same boot. */
+sim_disk *sim_death(const sim_disk *d);
+
+bool sim_changed(const sim_disk *d, uint64_t *mark);      /* since the last question with this mark: else there is no new state */
+uint64_t sim_unsynced(const sim_disk *d);                 /* changes that a loss of power may take */
+
+/* Called before each call that changes something, or may fail. A negative answer is the call's, without effect but for `partial` bytes of a write. */
+typedef enum sim_call { SIM_OPEN, SIM_READ, SIM_WRITE, SIM_SYNC, SIM_TRUNCATE, SIM_ALLOCATE, SIM_SET_MODIFIED, SIM_MAP, SIM_RENAME, SIM_UNLINK,
+                        SIM_MAKE_DIR, SIM_REMOVE_DIR, SIM_LIST, SIM_SYNC_DIR, SIM_CALLS } sim_call;
+typedef int sim_hook(void *context, sim_call call, const char *path, size_t *partial);
+void sim_set_hook(sim_disk *d, sim_hook *hook, void *context);
+const char *sim_call_name(sim_call c);
+
+/* A digest of everything that programs see in the folder, but the files that `leave_out` names: two disks alike have the same. */
+uint64_t sim_digest(const sim_disk *d, bool (*leave_out)(const char *name));
+void sim_print(const sim_disk *d);        /* names and sizes, for a failure */
+
+#endif

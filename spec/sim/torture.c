@@ -1,0 +1,175 @@
+/* Crashes at every system call. Histories of a program on a simulated disk are run; before each call that changes the disk, and after each operation,
+** disks are made that a loss of power or the death of the process could leave there. Each is opened by the real recovery and held against the ledger;
+** so are disks that a crash inside such a recovery leaves.
+**
+**   torture [--seconds N] [--histories N] [--first SEED] [--seed SEED [--verbose]]
+**
+** Histories follow from their seeds, and the crashes from them: --seed repeats one.
+*/
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sim/world.h"
+#include "store/store.h"
+
+enum { STEPS = 60, VARIANTS = 10, DEPTH_MAX = 3 };
+
+typedef struct torture {
+  world w;
+  uint64_t seed, random, mark;
+  uint64_t calls, states, nested;         /* calls before which a crash was tried; disks opened; of these after a crash inside recovery */
+  int step;
+  bool verbose;
+  char why[900];                          /* the first thing that was wrong */
+} torture;
+
+/* One that is being opened again: the hook's context. */
+typedef struct reopening {
+  torture *t;
+  sim_disk *disk;
+  uint64_t mark;
+  int depth;
+  ledger_loss loss;
+} reopening;
+
+static void check(torture *t, sim_disk *disk, ledger_loss loss, int depth, const char *how);
+
+static ledger_loss loss_of(sim_profile profile) { return profile == SIM_PREFIX ? LEDGER_TAIL : LEDGER_ANY; }
+
+static void fail(torture *t, const sim_disk *disk, const char *how, int depth, const char *why) {
+  if (t->why[0]) return;
+  snprintf(t->why, sizeof t->why, "seed %llu, step %d (%s), %s%s: %s", (unsigned long long)t->seed, t->step, t->w.doing, how,
+           depth ? ", inside recovery" : "", why);
+  if (t->verbose) sim_print(disk);
+}
+
+/* ---- opening what a crash left ---- */
+
+static bool changes_something(sim_call c) { return c != SIM_READ && c != SIM_LIST && c != SIM_OPEN && c != SIM_MAP; }
+
+static int crash_inside(void *context, sim_call call, const char *path, size_t *partial) {
+  reopening *o = context;
+  (void)path, (void)partial;
+  if (!changes_something(call) || !sim_changed(o->disk, &o->mark) || world_random(&o->t->random) % 8 != 0) return 0;
+  int profile = (int)(world_random(&o->t->random) % (SIM_PROFILES + 1));
+  o->t->nested++;
+  if (profile == SIM_PROFILES) {
+    check(o->t, sim_death(o->disk), o->loss, o->depth + 1, "death again");
+    return 0;
+  }
+  ledger_loss loss = loss_of((sim_profile)profile) > o->loss ? loss_of((sim_profile)profile) : o->loss;
+  check(o->t, sim_power_loss(o->disk, (sim_profile)profile, world_random(&o->t->random)), loss, o->depth + 1, "power lost again");
+  return 0;
+}
+
+static bool is_ours_to_change(const char *name) {
+  return strcmp(name, "sediment.control") == 0 || strcmp(name, "sediment.state") == 0 || strcmp(name, "sediment.lock") == 0;
+}
+
+/* To open it again finds nothing to do, and the same. */
+static void check_second_opening(torture *t, sim_disk *disk, const char *how, int depth) {
+  sdm_store *s;
+  uint64_t before = sim_digest(disk, is_ours_to_change);
+  if (world_open(disk, t->w.now, &s) < 0 || sdm_store_close_on(s, t->w.now) < 0) fail(t, disk, how, depth, sdm_errmsg());
+  else if (sim_digest(disk, is_ours_to_change) != before) fail(t, disk, how, depth, "a second opening, after an orderly close, changes files");
+}
+
+/* Takes the disk over. */
+static void check(torture *t, sim_disk *disk, ledger_loss loss, int depth, const char *how) {
+  reopening o = {t, disk, 0, depth, loss};
+  sdm_store *s = NULL;
+  t->states++;
+  if (depth < DEPTH_MAX && world_random(&t->random) % 4 == 0) sim_set_hook(disk, crash_inside, &o);
+  int rc = world_open(disk, t->w.now, &s);
+  sim_set_hook(disk, NULL, NULL);
+  const char *why = rc < 0 ? sdm_errmsg() : ledger_check(&t->w.ledger, s, loss, t->w.now);
+  if (why) fail(t, disk, how, depth, why);
+  bool again = !why && world_random(&t->random) % 8 == 0;
+  if (!again) sdm_store_unref(s);
+  else if (sdm_store_close_on(s, t->w.now) < 0) fail(t, disk, how, depth, sdm_errmsg());
+  else check_second_opening(t, disk, how, depth);
+  sim_free(disk);
+}
+
+/* ---- crashing ---- */
+
+static void crash_here(torture *t) {
+  static const char *const names[] = {"power lost (prefix)", "power lost (ordered)", "power lost (any)"};
+  t->calls++;
+  check(t, sim_death(t->w.disk), LEDGER_NOTHING, 0, "death");
+  for (int i = 0; i < VARIANTS && !t->why[0]; i++) {
+    int profile = i % SIM_PROFILES;
+    check(t, sim_power_loss(t->w.disk, (sim_profile)profile, world_random(&t->random)), loss_of((sim_profile)profile), 0, names[profile]);
+  }
+}
+
+static int before_call(void *context, sim_call call, const char *path, size_t *partial) {
+  torture *t = context;
+  (void)partial;
+  if (t->verbose && changes_something(call) && !t->why[0]) printf("    %s %s\n", sim_call_name(call), path);
+  if (changes_something(call) && !t->why[0] && sim_changed(t->w.disk, &t->mark)) crash_here(t);
+  return 0;
+}
+
+/* True: all was well. */
+static bool run_history(torture *t, uint64_t seed) {
+  t->seed = t->random = seed;
+  t->mark = 0;
+  world_begin(&t->w, seed);
+  sim_set_hook(t->w.disk, before_call, t);
+  for (t->step = 0; t->step < STEPS && !t->why[0]; t->step++) {
+    world_step(&t->w);
+    if (t->verbose) printf("step %d: %s\n", t->step, t->w.doing);
+    if (t->w.broken) fail(t, t->w.disk, "alive", 0, t->w.why);
+    if (!t->why[0]) crash_here(t);
+  }
+  sim_set_hook(t->w.disk, NULL, NULL);
+  world_end(&t->w);
+  return !t->why[0];
+}
+
+/* ---- the program ---- */
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static uint64_t number(char **argv, int *i) {
+  if (!argv[*i + 1]) {
+    fprintf(stderr, "%s: a number expected\n", argv[*i]);
+    exit(2);
+  }
+  return strtoull(argv[++*i], NULL, 10);
+}
+
+int main(int argc, char **argv) {
+  torture t = {0};
+  uint64_t first = 1, last = UINT64_MAX, most = UINT64_MAX, passed = 0, failed = 0;
+  double limit = 10, began = seconds();
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--seconds") == 0) limit = (double)number(argv, &i);
+    else if (strcmp(argv[i], "--histories") == 0) most = number(argv, &i), limit = 1e9;
+    else if (strcmp(argv[i], "--first") == 0) first = number(argv, &i);
+    else if (strcmp(argv[i], "--seed") == 0) first = last = number(argv, &i);
+    else if (strcmp(argv[i], "--verbose") == 0) t.verbose = true;
+    else return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
+  }
+  for (uint64_t seed = first; seed <= last && seconds() - began < limit && seed - first < most; seed++) {
+    if (run_history(&t, seed)) {
+      passed++;
+    } else {
+      failed++;
+      printf("%s\n  repeat: torture --seed %llu --verbose\n", t.why, (unsigned long long)seed);
+      if (failed >= 10) break;
+      t.why[0] = 0;
+    }
+  }
+  printf("%llu calls, %llu crash states, %llu of them inside recovery, %.0f s\n", (unsigned long long)t.calls, (unsigned long long)t.states,
+         (unsigned long long)t.nested, seconds() - began);
+  printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
+  return failed > 0 || passed == 0;
+}

@@ -1,0 +1,241 @@
+#include "sim/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/store.h"
+
+uint64_t world_random(uint64_t *state) {  /* splitmix64 */
+  uint64_t z = *state += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+static uint64_t below(world *w, uint64_t n) { return world_random(&w->random) % n; }
+
+static sdm_setting integer(const char *name, int64_t n) { return (sdm_setting){name, {.type = SDM_VALUE_INT, .integer = n}}; }
+static sdm_setting text(const char *name, const char *s) { return (sdm_setting){name, {.type = SDM_VALUE_STRING, .string = s}}; }
+
+int world_open(sim_disk *d, int64_t now, sdm_store **out) {
+  sdm_setting options[] = {integer("log.cleaner.dedupe.buffer.size", 1 << 20)};
+  sdm_store_options o = {.create = true, .options = {options, 1}};
+  return sdm_store_open_on(sim_fs(d), SIM_ROOT, &o, now, out);
+}
+
+static bool ok(world *w, int rc) {
+  if (rc >= 0) return true;
+  if (!w->broken) snprintf(w->why, sizeof w->why, "%s: %s", w->doing, sdm_errmsg());
+  w->broken = true;
+  return false;
+}
+
+/* ---- topics ---- */
+
+static const char *const policies[LEDGER_LOGS] = {"delete", "compact", "compact,delete"};
+enum { SEGMENT_BYTES = 1024 };
+
+static sdm_log *log_of(world *w, int i) {
+  sdm_log *log = NULL;
+  ok(w, sdm_topic_log(w->topics[i], 0, w->now, &log));
+  return log;
+}
+
+static void create(world *w, int i) {
+  ledger_log *l = &w->ledger.logs[i];
+  sdm_setting items[] = {text("cleanup.policy", policies[i]), integer("segment.bytes", SEGMENT_BYTES), integer("retention.ms", 20000),
+                         integer("delete.retention.ms", 3000), integer("file.delete.delay.ms", 2000), integer("index.interval.bytes", 200),
+                         text("message.timestamp.type", below(w, 4) ? "CreateTime" : "LogAppendTime")};
+  l->creating = true;
+  l->segment_bytes = SEGMENT_BYTES;
+  w->doing = "create";
+  if (ok(w, sdm_topic_open(w->store, l->name, &(sdm_settings){items, sizeof items / sizeof *items}, w->now, &w->topics[i]))) l->exists = true;
+  l->creating = false;
+}
+
+static void delete_topic(world *w, int i) {
+  ledger_log *l = &w->ledger.logs[i];
+  w->doing = "delete_topic";
+  l->deleting = true;
+  bool done = ok(w, sdm_store_delete_topic(w->store, l->name, false, w->now));
+  l->deleting = false;
+  if (!done) return;
+  ledger_forget(l);
+  sdm_topic_release(w->topics[i]);
+  w->topics[i] = NULL;
+}
+
+static void alter(world *w, int i) {
+  ledger_log *l = &w->ledger.logs[i];
+  sdm_setting items[] = {integer("segment.bytes", 800 + (int64_t)below(w, 800))};
+  w->doing = "alter";
+  l->new_segment_bytes = items[0].value.integer;
+  if (ok(w, sdm_topic_alter(w->topics[i], &(sdm_settings){items, 1}, NULL, 0, w->now))) l->segment_bytes = l->new_segment_bytes;
+  l->new_segment_bytes = 0;
+}
+
+/* ---- records ---- */
+
+static void draw(world *w, ledger_log *l, size_t count) {
+  for (size_t i = 0; i < count; i++) l->coming[i] = (ledger_entry){-1, (int)below(w, LEDGER_KEYS), below(w, 4) ? w->seed++ : -1};
+  l->coming_count = count;
+}
+
+static void append(world *w, int i, size_t count, bool batch, unsigned flags) {
+  ledger_log *l = &w->ledger.logs[i];
+  char keys[LEDGER_BATCH_MAX][8], values[LEDGER_BATCH_MAX][LEDGER_VALUE_MAX];
+  sdm_record r[LEDGER_BATCH_MAX];
+  int64_t first = 0, last;
+  int32_t where;
+  draw(w, l, count);
+  for (size_t k = 0; k < count; k++) {
+    ledger_key(l->coming[k].key, keys[k]);
+    size_t size = l->coming[k].seed < 0 ? 0 : ledger_value(l->coming[k].seed, values[k]);
+    r[k] = (sdm_record){.timestamp = w->now - (int64_t)below(w, 50), .key = keys[k], .key_size = (int32_t)strlen(keys[k])};
+    r[k].value = l->coming[k].seed < 0 ? NULL : values[k];
+    r[k].value_size = l->coming[k].seed < 0 ? -1 : (int32_t)size;
+  }
+  w->doing = batch ? "append_batch" : "append";
+  int rc = batch ? sdm_topic_append_batch(w->topics[i], r, count, 0, SDM_CODEC_NONE, flags, w->now, &first, &last)
+                 : sdm_topic_append(w->topics[i], r, 0, flags, w->now, &first, &where);
+  l->coming_count = 0;
+  if (!ok(w, rc)) return;
+  for (size_t k = 0; k < count; k++) ledger_add(l, first + (int64_t)k, l->coming[k].key, l->coming[k].seed);
+  if (flags & SDM_SYNC) l->durable = l->handed;
+}
+
+static void flush(world *w, int i) {
+  ledger_log *l = &w->ledger.logs[i];
+  int64_t durable = 0;
+  w->doing = "flush";
+  if (ok(w, sdm_log_flush(log_of(w, i), w->now, &durable)) && durable > l->durable) l->durable = durable;
+}
+
+/* ---- upkeep ---- */
+
+/* What the log's start is now; it may have moved by what was done. */
+static void told_start(world *w, int i) {
+  int64_t start = 0;
+  ledger_log *l = &w->ledger.logs[i];
+  if (w->topics[i] && ok(w, sdm_log_earliest(log_of(w, i), &start))) l->start = start;
+  l->moving_start = false;
+}
+
+static void roll(world *w, int i) {
+  int64_t base;
+  w->doing = "roll";
+  ok(w, sdm_log_roll(log_of(w, i), w->now, &base));
+}
+
+static void retain(world *w, int i) {
+  sdm_retain_report report;
+  w->doing = "retain";
+  w->ledger.logs[i].moving_start = true;
+  ok(w, sdm_topic_retain(w->topics[i], w->now, &report));
+  told_start(w, i);
+}
+
+static void delete_records(world *w, int i) {
+  ledger_log *l = &w->ledger.logs[i];
+  int64_t end = 0, start;
+  if (strcmp(policies[i], "compact") == 0 || !ok(w, sdm_log_latest(log_of(w, i), &end)) || end <= l->start) return;
+  w->doing = "delete_records";
+  l->moving_start = true;
+  ok(w, sdm_log_delete_records(log_of(w, i), l->start + (int64_t)below(w, (uint64_t)(end - l->start) + 1), w->now, &start));
+  told_start(w, i);
+}
+
+static void compact(world *w, int i) {
+  sdm_compact_report report;
+  if (strcmp(policies[i], "delete") == 0) return;
+  w->doing = "compact";
+  w->ledger.logs[i].cleaned = true;
+  w->ledger.logs[i].moving_start = true;               /* a log that cleaning left empty may start later */
+  ok(w, sdm_topic_compact(w->topics[i], true, w->now, &report));
+  told_start(w, i);
+}
+
+static void maintain(world *w) {
+  sdm_maintain_report report;
+  w->doing = "maintain";
+  for (int i = 0; i < LEDGER_LOGS; i++) {
+    w->ledger.logs[i].moving_start = true;
+    if (strcmp(policies[i], "delete") != 0) w->ledger.logs[i].cleaned = true;
+  }
+  ok(w, sdm_store_maintain(w->store, w->now, &report));
+  if (report.failed) ok(w, SDM_IO);
+  for (int i = 0; i < LEDGER_LOGS; i++) told_start(w, i);
+}
+
+/* ---- life ---- */
+
+static void open_topics(world *w) {
+  for (int i = 0; i < LEDGER_LOGS; i++) {
+    if (w->ledger.logs[i].exists) ok(w, sdm_topic_open(w->store, w->ledger.logs[i].name, NULL, w->now, &w->topics[i]));
+  }
+}
+
+static void release_topics(world *w) {
+  for (int i = 0; i < LEDGER_LOGS; i++) {
+    sdm_topic_release(w->topics[i]);
+    w->topics[i] = NULL;
+  }
+}
+
+static void reopen(world *w) {
+  w->doing = "close";
+  release_topics(w);
+  ok(w, sdm_store_close_on(w->store, w->now));
+  for (int i = 0; i < LEDGER_LOGS; i++) w->ledger.logs[i].durable = w->ledger.logs[i].handed;
+  w->doing = "open";
+  w->store = NULL;
+  if (ok(w, world_open(w->disk, w->now, &w->store))) open_topics(w);
+}
+
+void world_begin(world *w, uint64_t seed) {
+  static const char *const names[LEDGER_LOGS] = {"d", "c", "cd"};
+  *w = (world){.disk = sim_new(), .now = WORLD_T0, .random = seed, .doing = "open"};
+  for (int i = 0; i < LEDGER_LOGS; i++) w->ledger.logs[i].name = names[i];
+}
+
+static void begin(world *w) {
+  w->doing = "open";
+  ok(w, world_open(w->disk, w->now, &w->store));
+}
+
+void world_step(world *w) {
+  if (!w->store) {
+    begin(w);
+    return;
+  }
+  int i = (int)below(w, LEDGER_LOGS);
+  w->now += (int64_t)below(w, 100);
+  if (!w->ledger.logs[i].exists) {
+    create(w, i);
+    return;
+  }
+  switch (below(w, 40)) {
+  case 0: flush(w, i); break;
+  case 1: case 2: case 3: append(w, i, 1, false, SDM_SYNC); break;
+  case 4: case 5: append(w, i, 1 + below(w, LEDGER_BATCH_MAX), true, SDM_SYNC); break;
+  case 6: case 7: case 8: append(w, i, 1 + below(w, LEDGER_BATCH_MAX), true, 0); break;
+  case 9: case 10: roll(w, i); break;
+  case 11: retain(w, i); break;
+  case 12: delete_records(w, i); break;
+  case 13: case 14: compact(w, i); break;
+  case 15: maintain(w); break;
+  case 16: alter(w, i); break;
+  case 17: if (below(w, 3) == 0) delete_topic(w, i); break;
+  case 18: reopen(w); break;
+  case 19: w->now += (int64_t)below(w, 8000); break;
+  default: append(w, i, 1, false, 0); break;
+  }
+}
+
+void world_end(world *w) {
+  release_topics(w);
+  sdm_store_unref(w->store);
+  ledger_free(&w->ledger);
+  sim_free(w->disk);
+}

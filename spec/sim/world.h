@@ -1,0 +1,29 @@
+/* A program that uses a store on a simulated disk: random operations, each in the ledger before and after. */
+#ifndef SPEC_SIM_WORLD_H
+#define SPEC_SIM_WORLD_H
+
+#include "sim/disk.h"
+#include "sim/ledger.h"
+
+typedef struct world {
+  sim_disk *disk;
+  sdm_store *store;                       /* NULL while it is closed */
+  sdm_topic *topics[LEDGER_LOGS];
+  ledger ledger;
+  int64_t now, seed;                      /* the clock; of the next value */
+  uint64_t random;
+  const char *doing;                      /* the operation in hand */
+  bool broken;                            /* an operation failed that should not */
+  char why[300];
+} world;
+
+#define WORLD_T0 1700000000000
+
+void world_begin(world *w, uint64_t seed);
+void world_step(world *w);                /* one operation */
+void world_end(world *w);                 /* frees all; the store as if its process had died */
+
+int world_open(sim_disk *d, int64_t now, sdm_store **out);       /* as world does it */
+uint64_t world_random(uint64_t *state);
+
+#endif
