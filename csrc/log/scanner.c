@@ -171,3 +171,11 @@ int sdm_scan_resync(sdm_scanner *s, int64_t offset) {
   s->position = damaged;
   return 0;
 }
+
+int sdm_scan_past_damage(sdm_scanner *s, int64_t offset, sdm_batch *b, const uint8_t **bytes) {
+  int rc;
+  while ((rc = bytes ? sdm_scan_batch(s, b, bytes) : sdm_scan_header(s, b)) == SDM_CORRUPT) {
+    if ((rc = sdm_scan_resync(s, offset)) != 1) break;
+  }
+  return rc;
+}

@@ -33,6 +33,10 @@ int sdm_scan_header(sdm_scanner *s, sdm_batch *b);
 ** follows continues as if b began there. `*bytes` stays valid. 1, 0, SDM_IO, SDM_NO_MEMORY. */
 int sdm_scan_displaced(sdm_scanner *s, const sdm_batch *b, int64_t expected, const uint8_t **bytes);
 
+/* The next batch that is valid, damage before it stepped over if a batch with a base offset of at least `offset` follows; `bytes` NULL: by its header alone.
+** 1, or 0 when there is none, or what no search helps against. For those who leave it to readers to report damage. */
+int sdm_scan_past_damage(sdm_scanner *s, int64_t offset, sdm_batch *b, const uint8_t **bytes);
+
 /* After SDM_CORRUPT: looks for the next valid batch whose base offset is at least `offset` behind the damage. 1: `position` is there. 0: none. */
 int sdm_scan_resync(sdm_scanner *s, int64_t offset);
 

@@ -35,17 +35,14 @@ static int summarize(sdm_log *l, sdm_segment *s, bool whole, summary *out) {
   if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc < 0) return rc;
   sdm_scanner_start(&scan, f, 0, limit);
-  for (;;) {
-    rc = whole ? sdm_scan_batch(&scan, &b, &bytes) : sdm_scan_header(&scan, &b);
-    if (rc == SDM_CORRUPT && sdm_scan_resync(&scan, s->base_offset) == 1) continue;
-    if (rc <= 0) break;
+  while ((rc = sdm_scan_past_damage(&scan, s->base_offset, &b, whole ? &bytes : NULL)) == 1) {
     if (b.max_timestamp > out->max_timestamp) out->max_timestamp = b.max_timestamp;
     if (!sdm_batch_is(&b, SDM_ATTR_CONTROL)) out->records += b.count;
     if (whole) note_tombstones(&b, bytes, &plain, out);
   }
   sdm_scanner_free(&scan);
   sdm_buf_free(&plain);
-  return rc == SDM_CORRUPT ? 0 : rc;
+  return rc;
 }
 
 static void remember(sdm_segment *s, bool active, bool whole, const summary *found) {

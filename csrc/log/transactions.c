@@ -79,13 +79,16 @@ static int take_marker(walk *w, const sdm_batch *b, const uint8_t *bytes) {
   return type == SDM_MARKER_ABORT ? note_aborted(w, p, first, sdm_batch_last_offset(b)) : 0;
 }
 
-static int take_batch(walk *w, sdm_scanner *scan, int64_t at, sdm_batch *b) {
+/* Leaves the scanner behind the batch, whose header it has just read. */
+static int take_batch(walk *w, sdm_scanner *scan, sdm_batch *b) {
   const uint8_t *bytes;
   if (b->producer_id < 0) return 0;
   if (sdm_batch_is(b, SDM_ATTR_CONTROL)) {
-    scan->position = at;
+    int64_t behind = scan->position;
+    scan->position -= b->size;
     int rc = sdm_scan_batch(scan, b, &bytes);
-    return rc == 1 ? take_marker(w, b, bytes) : rc;
+    scan->position = behind;
+    return rc == 1 ? take_marker(w, b, bytes) : rc == SDM_CORRUPT ? 0 : rc;
   }
   sdm_producer *p = sdm_producers_at(&w->out->producers, b->producer_id);
   if (!p) return sdm_no_memory();
@@ -103,16 +106,11 @@ static int walk_segment(sdm_log *l, walk *w, sdm_segment *s) {
   if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc < 0) return rc;
   sdm_scanner_start(&scan, f, 0, limit);
-  for (;;) {
-    int64_t at = scan.position;
-    rc = sdm_scan_header(&scan, &b);
-    if (rc == 1 && b.base_offset >= w->end) break;
-    if (rc == 1 && (rc = take_batch(w, &scan, at, &b)) == 0) rc = 1;
-    if (rc == SDM_CORRUPT && sdm_scan_resync(&scan, s->base_offset) == 1) continue;
-    if (rc <= 0) break;
+  while ((rc = sdm_scan_past_damage(&scan, s->base_offset, &b, NULL)) == 1 && b.base_offset < w->end) {
+    if ((rc = take_batch(w, &scan, &b)) < 0) break;
   }
   sdm_scanner_free(&scan);
-  return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : 0;
+  return rc < 0 && rc != SDM_UNSUPPORTED ? rc : 0;
 }
 
 static int by_place(const void *a, const void *b) {
