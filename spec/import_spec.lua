@@ -207,7 +207,7 @@ describe("import", function()
   end)
 
   it("refuses the formats before Kafka 0.11", function()
-    local folder = support.path():gsub("store$", "") .. "old-0"
+    local folder = support.foreign() .. "old-0"
     assert.equal(0, disk.run("mkdir '" .. folder .. "'"))
     -- One message of version 1: offset, size, CRC, magic, attributes, timestamp, no key, a value.
     disk.write(folder .. "/" .. disk.log(0), "\000\000\000\000\000\000\000\000\000\000\000\062\169\147\092\043\001\000"
@@ -329,7 +329,8 @@ describe("import beside other processes", function()
     for _, before in ipairs { "missing", "empty" } do
       for pause = 0, 24 do
         local path = support.path()
-        disk.run(string.format("timeout -s KILL %.4f %s '%s' '%s' %s > /dev/null 2>&1", 0.006 + pause * 0.0008, script, path, dir, before))
+        disk.run(string.format("{ %s '%s' '%s' %s & p=$!; sleep %.4f; kill -9 $p; wait $p; } > /dev/null 2>&1", script, path, dir, before,
+                               0.006 + pause * 0.0008))       -- waits until it is dead, as timeout -s KILL does not
         local store = support.open(path)
         local topic = store:topic("t", KEEP)
         if topic:latest() == 10 then

@@ -4,7 +4,7 @@ local disk = require "disk"
 
 local support = { now = 1700000000000 }
 
-local directories, stores = {}, {}
+local directories, stores, foreign = {}, {}, {}
 
 --- A path that does not exist yet, below a fresh directory.
 function support.path()
@@ -38,9 +38,16 @@ local keep = KEEP
 --- The directories of this test are not kept: it has changed bytes of a log on purpose.
 function support.damaged() keep = nil end
 
+--- A fresh folder for what is not ours, such as a directory to import; never kept.
+function support.foreign()
+  local folder = support.path():gsub("store$", "")
+  foreign[folder:gsub("/$", "")] = true
+  return folder
+end
+
 --- Unpacks one of the directories in spec/data/kafka into a fresh folder; returns it, and the folder with the checkpoints.
 function support.kafka_directory(name)
-  local folder = support.path():gsub("store$", "")
+  local folder = support.foreign()
   local data = debug.getinfo(1, "S").source:gsub("^@", ""):gsub("[^/]*$", "") .. "data/kafka/"
   assert(disk.run("tar -xzSf '" .. data .. name .. ".tar.gz' -C '" .. folder .. "'") == 0)
   return folder .. disk.list(folder, "-0")[1], folder
@@ -50,8 +57,11 @@ end
 function support.cleanup(before_removal)
   for _, store in ipairs(stores) do store:close() end
   if before_removal then before_removal() end
-  for _, name in ipairs(directories) do os.execute((keep and "mv '" .. name .. "' '" .. keep or "rm -rf '" .. name) .. "'") end
-  stores, directories, keep = {}, {}, KEEP
+  for _, name in ipairs(directories) do
+    local to = not foreign[name] and keep
+    os.execute((to and "mv '" .. name .. "' '" .. to or "rm -rf '" .. name) .. "'")
+  end
+  stores, directories, foreign, keep = {}, {}, {}, KEEP
   support.now = 1700000000000
 end
 

@@ -34,7 +34,7 @@ spec/kafka/referee classpath > "$TMPDIR/classpath" || exit 1
 part "differential test" python3 spec/kafka/differ.py --codecs --n "$n" --seed "$seed" --lua "$(echo "$luas" | tr ' ' ,)"
 for lua in $luas; do
     part "codecs, $lua" env LUA="$lua" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/codecs "$LUA"'
-    [ ! -e spec/kafka/survivors ] || part "survivors, $lua" env LUA="$lua" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/survivors "$LUA"'
+    part "survivors, $lua" env LUA="$lua" SEED="$seed" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/survivors --lua "$LUA" --n 30 --seed "$SEED"'
     part "brokers, $lua" spec/kafka/brokers "$lua"
 done
 part "stores of the specs" spec/kafka/leftovers $luas
