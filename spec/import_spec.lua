@@ -162,6 +162,8 @@ describe("import", function()
   it("wants a name, a directory, a number", function()
     local dir = support.kafka_directory "spanning"
     fails("unknown_partition", "t", dir, { partition = -1 })
+    fails("unknown_partition", "t", dir, { partition = 100000 })
+    fails("unknown_partition", "t", dir, { partition = 1000000000 })
     fails("not_found", "t", dir .. "-missing")
     fails("not_found", "t", dir .. "/" .. disk.log(0))
     fails("not_found", "t", (dir:gsub("/[^/]*$", "")))

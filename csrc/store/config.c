@@ -63,7 +63,7 @@ static const sdm_rule RULES[] = {
 
 _Static_assert(sizeof RULES / sizeof *RULES == SDM_CONFIGS && ROWS == SDM_CONFIGS, "one row for each config");
 
-static const sdm_rule PARTITIONS = INT("partitions", SDM_UNIT_NONE, 1, 1, 100000);
+static const sdm_rule PARTITIONS = INT("partitions", SDM_UNIT_NONE, 1, 1, SDM_PARTITIONS_MAX);
 
 static void put(sdm_config_set *set, size_t i, sdm_setting_value v) {
   set->has[i] = true;

@@ -12,6 +12,8 @@
 
 #define SDM_CONFIGS 24        /* rows of the table in config.c (checked there) */
 
+enum { SDM_PARTITIONS_MAX = 100000 };     /* of a topic */
+
 typedef struct sdm_config_set {
   bool has[SDM_CONFIGS];
   int64_t integer[SDM_CONFIGS];           /* ints, booleans, enum values and policy bits */

@@ -120,7 +120,9 @@ int sdm_store_import(sdm_store *s, const char *topic, const char *dir, int32_t p
   import m = {.store = s, .topic = topic, .partition = partition, .now = now};
   int rc = sdm_store_check_writable(s);
   if (rc == 0) rc = sdm_topic_name_check(topic);
-  if (rc == 0 && (partition < 0 || partition == INT32_MAX)) rc = sdm_fail(SDM_UNKNOWN_PARTITION, "there can be no partition %d; they are counted from 0", partition);
+  if (rc == 0 && (partition < 0 || partition >= SDM_PARTITIONS_MAX)) {
+    rc = sdm_fail(SDM_UNKNOWN_PARTITION, "there can be no partition %d; a topic has at most %d, counted from 0", partition, SDM_PARTITIONS_MAX);
+  }
   if (rc < 0) return rc;
   sdm_store_saw(s, now);
   if ((rc = run(&m, dir)) < 0) return rc;
