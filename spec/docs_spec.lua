@@ -59,7 +59,7 @@ describe("docs/configs.md", function()
 
   it("lists every store option with its default", function()
     local source = disk.read(scripts.root .. "/csrc/store/options.c")
-    local names = { STAGE_BYTES = "65536", FLUSH_SCHEDULER_MAX_MS = "60000", DBL_MAX = "1.7976931348623157e308" }
+    local names = { SDM_STAGE_BYTES = "65536", FLUSH_SCHEDULER_MAX_MS = "60000", DBL_MAX = "1.7976931348623157e308" }
     local found, n = {}, 0
     for kind, name, initial in source:gmatch '(%u+)%("([%l.]+)", [%w_]+, ([%w_.]+),' do found[name], n = kind and initial, n + 1 end
     for name, initial in source:gmatch '"([%l.]+)", SDM_RULE_%u+, SDM_UNIT_NONE, (%d+),' do found[name], n = initial, n + 1 end

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "log/adopt.h"
+#include "log/producer_snapshot.h"
 #include "log/swap.h"
 
 enum { BLOCK = 1 << 20 };
@@ -54,14 +55,12 @@ static int make_empty(sdm_fs *fs, const char *path) {
 
 typedef enum how { LEAVE_OUT, COPY, NAME_ONLY } how;
 
-static bool is_snapshot(const char *name) { return strspn(name, "0123456789") == 20 && strcmp(name + 20, ".snapshot") == 0; }
-
 /* Of an unfinished cleaning's output only the names matter: they tell that it is to be forgotten. */
 static how how_to_copy(const char *name) {
   int64_t base;
   sdm_file_kind kind;
   const char *suffix;
-  if (is_snapshot(name) || strcmp(name, SDM_SWAP_NAME) == 0) return COPY;
+  if (sdm_snapshot_name_decode(name, &base) || strcmp(name, SDM_SWAP_NAME) == 0) return COPY;
   if (sdm_segment_name_decode(name, &base, &kind, &suffix) < 0 || strcmp(suffix, ".deleted") == 0) return LEAVE_OUT;
   if (strcmp(suffix, ".cleaned") == 0) return NAME_ONLY;
   return kind == SDM_FILE_LOG || kind == SDM_FILE_TXNINDEX ? COPY : LEAVE_OUT;

@@ -37,10 +37,22 @@ static int encode(const sdm_producers *p, sdm_buf *out) {
   return 0;
 }
 
-static bool is_snapshot(const char *name, int64_t *offset) {
+bool sdm_snapshot_name_decode(const char *name, int64_t *offset) {
   if (strspn(name, "0123456789") != 20 || strcmp(name + 20, ".snapshot") != 0) return false;
   *offset = strtoll(name, NULL, 10);
   return true;
+}
+
+int sdm_broker_end(sdm_fs *fs, const char *dir, int64_t *end) {
+  sdm_names names = {0};
+  int64_t offset;
+  *end = -1;
+  int rc = fs->list(fs, dir, &names);
+  for (size_t i = 0; i < names.count; i++) {
+    if (sdm_snapshot_name_decode(names.items[i], &offset) && offset > *end) *end = offset;
+  }
+  sdm_names_clear(&names);
+  return rc;
 }
 
 /* Those in [from, to). */
@@ -49,7 +61,7 @@ static int drop(sdm_log *l, int64_t from, int64_t to) {
   int64_t offset;
   int rc = l->fs->list(l->fs, l->dir, &names);
   for (size_t i = 0; rc == 0 && i < names.count; i++) {
-    if (!is_snapshot(names.items[i], &offset) || offset < from || offset >= to) continue;
+    if (!sdm_snapshot_name_decode(names.items[i], &offset) || offset < from || offset >= to) continue;
     char *path = sdm_format("%s/%s", l->dir, names.items[i]);
     rc = path ? l->fs->unlink(l->fs, path) : sdm_no_memory();
     sdm_free(path);

@@ -13,4 +13,11 @@ int sdm_producer_snapshot_write(sdm_log *l, int64_t end);
 /* Removes those below what Sediment itself has appended. Holds control->lock. */
 int sdm_producer_snapshots_drop_locked(sdm_log *l);
 
+/* Whether it is the name of one, "00000000000000000042.snapshot", and of which offset. */
+bool sdm_snapshot_name_decode(const char *name, int64_t *offset);
+
+/* The end that the log had when a broker last rolled or closed it: it leaves a .snapshot of that offset then. Segments with a base below may have
+** been cleaned by it. -1: no broker was here. */
+int sdm_broker_end(sdm_fs *fs, const char *dir, int64_t *end);
+
 #endif

@@ -19,6 +19,7 @@
 #include "format/epochs.h"
 #include "format/state_file.h"
 #include "log/offsets.h"
+#include "log/producer_snapshot.h"
 #include "log/scanner.h"
 #include "log/seek.h"
 #include "log/stage.h"
@@ -344,17 +345,23 @@ static int start_empty(recovery *r, int64_t base) {
 }
 
 /* The staged records of the page that was, as the batch that sealing would have written. False: there are none that count. */
-static bool stage_before(recovery *r, sdm_batch *b) {
+static bool stage_before(const recovery *r, sdm_batch *b) {
   const sdm_end *e = sdm_control_end(r->before);
   bool counts = e->sealed_end == r->end.sealed_end || (r->same_boot && e->sealed_end > r->end.sealed_end);
   if (!r->staged || !counts) return false;
   sdm_stage_header(e, b);
-  sdm_batch_seal(sdm_control_stage(r->before), b);
   return true;
 }
 
+/* Those records with the header in front, ready for the file. */
+static uint8_t *sealed_stage(recovery *r, sdm_batch *b) {
+  b->leader_epoch = r->leader_epoch;
+  sdm_batch_seal(sdm_control_stage(r->before), b);
+  return sdm_control_stage(r->before);
+}
+
 /* The log's end with the staged records that continue it: the log may start among them. */
-static int64_t end_with_stage(recovery *r) {
+static int64_t end_with_stage(const recovery *r) {
   sdm_batch b;
   return stage_before(r, &b) && b.base_offset == r->end.sealed_end ? sdm_batch_last_offset(&b) + 1 : r->end.sealed_end;
 }
@@ -438,7 +445,7 @@ static int save_stage(recovery *r) {
   int rc = sdm_segment_open(r->log->fs, r->log->dir, r->end.active_base, true, &s);
   if (rc < 0) return rc;
   rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
-  if (rc == 0) rc = r->log->fs->write(f, sdm_control_stage(r->before), (size_t)b.size, r->end.position);
+  if (rc == 0) rc = r->log->fs->write(f, sealed_stage(r, &b), (size_t)b.size, r->end.position);
   sdm_segment_unref(s);
   return rc == SDM_DISK_FULL ? 0 : rc;     /* they stay where they are */
 }
@@ -458,7 +465,7 @@ static int seal_before(recovery *r) {
   rc = sdm_log_roll_locked(l, r->cfg, b.base_offset, r->now);
   r->damaged_end = false;
   if (rc == 0) rc = sdm_log_reserve_locked(l, sdm_batch_last_offset(&b) + 1);
-  return rc < 0 ? rc : sdm_log_write_locked(l, r->cfg, sdm_control_stage(r->before), &b, old->staged_tombstone, old->modified_ms);
+  return rc < 0 ? rc : sdm_log_write_locked(l, r->cfg, sealed_stage(r, &b), &b, old->staged_tombstone, old->modified_ms);
 }
 
 static int go_on(recovery *r) {

@@ -17,10 +17,6 @@ int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t **bases, size_t *coun
 ** what an unfinished roll left behind the active segment. Holds control->lock. */
 int sdm_recover_set(sdm_fs *fs, const char *dir, int64_t active_base);
 
-/* The end that the log had when a broker last rolled or closed it: it leaves a .snapshot of that offset then. Segments with a base below may have
-** been cleaned by it. -1: no broker was here. */
-int sdm_broker_end(sdm_fs *fs, const char *dir, int64_t *end);
-
 /* reindex.c */
 typedef struct sdm_scan_result {
   int64_t position;                      /* end of the last valid batch */

@@ -39,7 +39,7 @@ static int list(folder *d) {
   return d->fs->list(d->fs, d->dir, &d->names);
 }
 
-/* Files of a segment that Kafka has and we do not read: .txnindex, .snapshot; they go and come with the others. */
+/* A .snapshot counts as a segment's file here: it goes and comes with the others. */
 static bool base_of(const char *name, int64_t *base, const char **suffix) {
   const char *dot;
   char digits[21];
@@ -182,19 +182,6 @@ int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t **bases, size_t *coun
     sdm_free(*bases);
     *bases = NULL;
   }
-  return rc;
-}
-
-int sdm_broker_end(sdm_fs *fs, const char *dir, int64_t *end) {
-  folder d = {.fs = fs, .dir = dir};
-  *end = -1;
-  int rc = list(&d);
-  for (size_t i = 0; rc == 0 && i < d.names.count; i++) {
-    int64_t base;
-    const char *suffix;
-    if (base_of(d.names.items[i], &base, &suffix) && !*suffix && strcmp(d.names.items[i] + 20, ".snapshot") == 0 && base > *end) *end = base;
-  }
-  sdm_names_clear(&d.names);
   return rc;
 }
 

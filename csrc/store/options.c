@@ -2,6 +2,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "log/control.h"
 #include "store/config.h"
 #include "store/config_parse.h"
 
@@ -18,10 +19,10 @@ typedef struct option {
 #define MS SDM_UNIT_MS
 #define BYTES SDM_UNIT_BYTES
 
-enum { FLUSH_SCHEDULER_MAX_MS = 60000, STAGE_BYTES = 65536 };
+enum { FLUSH_SCHEDULER_MAX_MS = 60000 };
 
 static const option OPTIONS[] = {
-  INT("batch.size", BYTES, STAGE_BYTES, 0, STAGE_BYTES, batch_size),
+  INT("batch.size", BYTES, SDM_STAGE_BYTES, 0, SDM_STAGE_BYTES, batch_size),
   INT("linger.ms", MS, 1000, 0, INT64_MAX, linger_ms),
   INT("log.cleaner.backoff.ms", MS, 15000, 0, INT64_MAX, cleaner_backoff_ms),
   INT("log.cleaner.dedupe.buffer.size", BYTES, 134217728, 24, INT64_MAX, cleaner_dedupe_buffer_size),
