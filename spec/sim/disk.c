@@ -331,18 +331,21 @@ static int sim_rename(sdm_fs *fs, const char *from, const char *to) {
   return 0;
 }
 
-static int sim_unlink(sdm_fs *fs, const char *path) {
-  sim_disk *d = disk_of(fs);
+/* Takes an entry out of its folder, if it is there and of that kind. */
+static int take_out(sim_disk *d, sim_call c, const char *path, bool folder) {
   const char *name;
-  int rc = call(d, SIM_UNLINK, path, NULL);
+  int rc = call(d, c, path, NULL);
   if (rc < 0) return rc;
-  sim_node *folder = parent_of(d, path, &name);
-  sim_entry *e = folder ? sim_entries_find(&folder->entries, name) : NULL;
+  sim_node *parent = parent_of(d, path, &name);
+  sim_entry *e = parent ? sim_entries_find(&parent->entries, name) : NULL;
   if (!e) return 0;
-  if (e->node->folder) return sdm_fail(SDM_IO, "unlink %s: Is a directory", path);
-  enter(d, folder, name, NULL, NULL);
+  if (e->node->folder != folder || e->node->entries.count) return sdm_fail(SDM_IO, "%s %s: not empty, or of another kind", sim_call_name(c), path);
+  enter(d, parent, name, NULL, NULL);
   return 0;
 }
+
+static int sim_unlink(sdm_fs *fs, const char *path) { return take_out(disk_of(fs), SIM_UNLINK, path, false); }
+static int sim_remove_dir(sdm_fs *fs, const char *path) { return take_out(disk_of(fs), SIM_REMOVE_DIR, path, true); }
 
 static int sim_make_dir(sdm_fs *fs, const char *path) {
   sim_disk *d = disk_of(fs);
@@ -353,19 +356,6 @@ static int sim_make_dir(sdm_fs *fs, const char *path) {
   sim_node *folder = parent_of(d, path, &name);
   if (!folder) return missing(path);
   enter(d, folder, name, sim_node_new(d, true), NULL);
-  return 0;
-}
-
-static int sim_remove_dir(sdm_fs *fs, const char *path) {
-  sim_disk *d = disk_of(fs);
-  const char *name;
-  int rc = call(d, SIM_REMOVE_DIR, path, NULL);
-  if (rc < 0) return rc;
-  sim_node *folder = parent_of(d, path, &name);
-  sim_entry *e = folder ? sim_entries_find(&folder->entries, name) : NULL;
-  if (!e) return 0;
-  if (e->node->entries.count) return sdm_fail(SDM_IO, "remove %s: Directory not empty", path);
-  enter(d, folder, name, NULL, NULL);
   return 0;
 }
 
@@ -456,12 +446,6 @@ bool sim_changed(const sim_disk *d, uint64_t *mark) {
   bool changed = *mark != d->changes;
   *mark = d->changes;
   return changed;
-}
-
-uint64_t sim_unsynced(const sim_disk *d) {
-  uint64_t count = 0;
-  for (const sim_node *n = d->nodes; n; n = n->next) count += n->change_count;
-  return count;
 }
 
 const char *sim_call_name(sim_call c) {

@@ -32,7 +32,6 @@ sim_disk *sim_power_loss(const sim_disk *d, sim_profile profile, uint64_t seed);
 sim_disk *sim_death(const sim_disk *d);
 
 bool sim_changed(const sim_disk *d, uint64_t *mark);      /* since the last question with this mark: else there is no new state */
-uint64_t sim_unsynced(const sim_disk *d);                 /* changes that a loss of power may take */
 
 /* Called before each call that changes something, or may fail. A negative answer is the call's, without effect but for `partial` bytes of a write. */
 typedef enum sim_call { SIM_OPEN, SIM_READ, SIM_WRITE, SIM_SYNC, SIM_TRUNCATE, SIM_ALLOCATE, SIM_SET_MODIFIED, SIM_MAP, SIM_RENAME, SIM_UNLINK,

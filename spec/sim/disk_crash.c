@@ -1,9 +1,11 @@
 /* What is left of a disk. Bytes that were never synced may be there, by the sector, or not; where a size was saved and its bytes were not, there are zeros
 ** or whatever stood on the medium before.
 */
+#define TEST_HELPER
 #include <stdlib.h>
 #include <string.h>
 
+#include "c/test.h"
 #include "sim/disk_tree.h"
 
 enum { SECTOR = 512, PAGE = 4096 };
@@ -11,18 +13,13 @@ enum { SECTOR = 512, PAGE = 4096 };
 typedef struct crash {
   sim_disk *out;
   sim_profile profile;
-  uint64_t random;
+  test_random random;
   uint64_t moment;                        /* changes with a higher number came too late: prefix and ordered */
   unsigned odds;                          /* of 8: that a change which may be there is */
   bool garbage;                           /* what was not written is noise, not zeros */
 } crash;
 
-static uint64_t next(crash *c) {          /* splitmix64 */
-  uint64_t z = c->random += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
+static uint64_t next(crash *c) { return test_random_next(&c->random); }
 
 static bool lucky(crash *c) { return next(c) % 8 < c->odds; }
 
@@ -133,7 +130,7 @@ static uint64_t some_moment(crash *c, const sim_disk *d) {
 
 sim_disk *sim_power_loss(const sim_disk *d, sim_profile profile, uint64_t seed) {
   static const unsigned odds[] = {0, 1, 4, 7, 8};
-  crash c = {.out = sim_disk_like(d, false), .profile = profile, .random = seed};
+  crash c = {.out = sim_disk_like(d, false), .profile = profile, .random = {seed}};
   c.odds = odds[next(&c) % 5];
   c.garbage = profile == SIM_ANY && next(&c) % 4 == 0;
   c.moment = some_moment(&c, d);

@@ -17,7 +17,7 @@ typedef struct ledger_entry {
 
 typedef struct ledger_log {
   const char *name;
-  bool exists, compacts;
+  bool exists;
   ledger_entry *items;                    /* ascending */
   size_t count, capacity;
   int64_t start;                          /* log start offset, as told last */

@@ -18,7 +18,8 @@ enum { STEPS = 60, VARIANTS = 10, DEPTH_MAX = 3 };
 
 typedef struct torture {
   world w;
-  uint64_t seed, random, mark;
+  uint64_t seed, mark;
+  test_random random;
   uint64_t calls, states, nested;         /* calls before which a crash was tried; disks opened; of these after a crash inside recovery */
   int step;
   bool verbose;
@@ -52,15 +53,15 @@ static bool changes_something(sim_call c) { return c != SIM_READ && c != SIM_LIS
 static int crash_inside(void *context, sim_call call, const char *path, size_t *partial) {
   reopening *o = context;
   (void)path, (void)partial;
-  if (!changes_something(call) || !sim_changed(o->disk, &o->mark) || world_random(&o->t->random) % 8 != 0) return 0;
-  int profile = (int)(world_random(&o->t->random) % (SIM_PROFILES + 1));
+  if (!changes_something(call) || !sim_changed(o->disk, &o->mark) || test_random_next(&o->t->random) % 8 != 0) return 0;
+  int profile = (int)(test_random_next(&o->t->random) % (SIM_PROFILES + 1));
   o->t->nested++;
   if (profile == SIM_PROFILES) {
     check(o->t, sim_death(o->disk), o->loss, o->depth + 1, "death again");
     return 0;
   }
   ledger_loss loss = loss_of((sim_profile)profile) > o->loss ? loss_of((sim_profile)profile) : o->loss;
-  check(o->t, sim_power_loss(o->disk, (sim_profile)profile, world_random(&o->t->random)), loss, o->depth + 1, "power lost again");
+  check(o->t, sim_power_loss(o->disk, (sim_profile)profile, test_random_next(&o->t->random)), loss, o->depth + 1, "power lost again");
   return 0;
 }
 
@@ -81,12 +82,12 @@ static void check(torture *t, sim_disk *disk, ledger_loss loss, int depth, const
   reopening o = {t, disk, 0, depth, loss};
   sdm_store *s = NULL;
   t->states++;
-  if (depth < DEPTH_MAX && world_random(&t->random) % 4 == 0) sim_set_hook(disk, crash_inside, &o);
+  if (depth < DEPTH_MAX && test_random_next(&t->random) % 4 == 0) sim_set_hook(disk, crash_inside, &o);
   int rc = world_open(disk, t->w.now, &s);
   sim_set_hook(disk, NULL, NULL);
   const char *why = rc < 0 ? sdm_errmsg() : ledger_check(&t->w.ledger, s, loss, t->w.now);
   if (why) fail(t, disk, how, depth, why);
-  bool again = !why && world_random(&t->random) % 8 == 0;
+  bool again = !why && test_random_next(&t->random) % 8 == 0;
   if (!again) sdm_store_unref(s);
   else if (sdm_store_close_on(s, t->w.now) < 0) fail(t, disk, how, depth, sdm_errmsg());
   else check_second_opening(t, disk, how, depth);
@@ -101,7 +102,7 @@ static void crash_here(torture *t) {
   check(t, sim_death(t->w.disk), LEDGER_NOTHING, 0, "death");
   for (int i = 0; i < VARIANTS && !t->why[0]; i++) {
     int profile = i % SIM_PROFILES;
-    check(t, sim_power_loss(t->w.disk, (sim_profile)profile, world_random(&t->random)), loss_of((sim_profile)profile), 0, names[profile]);
+    check(t, sim_power_loss(t->w.disk, (sim_profile)profile, test_random_next(&t->random)), loss_of((sim_profile)profile), 0, names[profile]);
   }
 }
 
@@ -115,7 +116,7 @@ static int before_call(void *context, sim_call call, const char *path, size_t *p
 
 /* True: all was well. */
 static bool run_history(torture *t, uint64_t seed) {
-  t->seed = t->random = seed;
+  t->seed = t->random.state = seed;
   t->mark = 0;
   world_begin(&t->w, seed);
   sim_set_hook(t->w.disk, before_call, t);

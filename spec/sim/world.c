@@ -6,14 +6,7 @@
 
 #include "store/store.h"
 
-uint64_t world_random(uint64_t *state) {  /* splitmix64 */
-  uint64_t z = *state += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
-static uint64_t below(world *w, uint64_t n) { return world_random(&w->random) % n; }
+static uint64_t below(world *w, uint64_t n) { return test_random_below(&w->random, n); }
 
 static sdm_setting integer(const char *name, int64_t n) { return (sdm_setting){name, {.type = SDM_VALUE_INT, .integer = n}}; }
 static sdm_setting text(const char *name, const char *s) { return (sdm_setting){name, {.type = SDM_VALUE_STRING, .string = s}}; }
@@ -195,7 +188,7 @@ static void reopen(world *w) {
 
 void world_begin(world *w, uint64_t seed) {
   static const char *const names[LEDGER_LOGS] = {"d", "c", "cd"};
-  *w = (world){.disk = sim_new(), .now = WORLD_T0, .random = seed, .doing = "open"};
+  *w = (world){.disk = sim_new(), .now = WORLD_T0, .random = {seed}, .doing = "open"};
   for (int i = 0; i < LEDGER_LOGS; i++) w->ledger.logs[i].name = names[i];
 }
 

@@ -2,6 +2,8 @@
 #ifndef SPEC_SIM_WORLD_H
 #define SPEC_SIM_WORLD_H
 
+#define TEST_HELPER
+#include "c/test.h"
 #include "sim/disk.h"
 #include "sim/ledger.h"
 
@@ -11,7 +13,7 @@ typedef struct world {
   sdm_topic *topics[LEDGER_LOGS];
   ledger ledger;
   int64_t now, seed;                      /* the clock; of the next value */
-  uint64_t random;
+  test_random random;
   const char *doing;                      /* the operation in hand */
   bool broken;                            /* an operation failed that should not */
   char why[300];
@@ -24,6 +26,5 @@ void world_step(world *w);                /* one operation */
 void world_end(world *w);                 /* frees all; the store as if its process had died */
 
 int world_open(sim_disk *d, int64_t now, sdm_store **out);       /* as world does it */
-uint64_t world_random(uint64_t *state);
 
 #endif
