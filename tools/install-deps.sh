@@ -1,6 +1,6 @@
 #!/bin/sh
-# Sees to what building (`install-deps.sh build`), building and testing (no argument) or make kafka (`install-deps.sh kafka`) needs. On a Debian system, as root, it installs what is
-# missing; elsewhere it lists that. Silent when nothing is missing. Needs a shell only.
+# Sees to what building (`install-deps.sh build`), building and testing (no argument) or make kafka (`install-deps.sh kafka`) needs. On a Debian
+# system, as root, it installs what is missing; elsewhere it lists that. Silent when nothing is missing. Needs a shell only.
 #
 # The nginx Lua module and LuaJIT must come as a pair: on Debian 12 the module brings OpenResty's LuaJIT (luajit2), which conflicts with the
 # package luajit; later releases have one luajit for both. So the packages are chosen by what the system offers, not by its version.
