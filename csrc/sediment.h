@@ -87,14 +87,24 @@ void sdm_names_free(char **names);
 /* SDM_UNKNOWN_TOPIC unless if_exists. The bytes are gone from view at once, from the disk after file.delete.delay.ms. */
 int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64_t now);
 
-/* Adopts a copy of the bare Kafka partition directory `dir` as partition `partition` of the topic: segments, offsets, batches, leader epochs and delete
+typedef struct sdm_import_options {
+  int32_t partition;
+  bool abort_open;                        /* ends transactions that are open in it with a marker, as Kafka's coordinator does when their producer is gone */
+} sdm_import_options;
+
+typedef struct sdm_import_report {
+  int64_t log_end;
+  int64_t left_out;                       /* bytes of a torn end, behind the last valid batch */
+} sdm_import_report;
+
+/* Adopts a copy of the bare Kafka partition directory `dir` as a partition of the topic: segments, offsets, batches, leader epochs and delete
 ** horizons as they are, with the log start offset and the cleaner's checkpoint that the checkpoint files beside `dir` name. `dir` is only read. A topic
-** that is missing is created with the store's defaults; one with fewer partitions gets more, those in between empty. *end: the log end offset.
+** that is missing is created with the store's defaults; one with fewer partitions gets more, those in between empty.
 ** The copy is verified and durable before the topic shows it; after a failure, whatever it is, nothing was imported.
 ** SDM_READONLY. SDM_EXISTS: the partition has or had records; a folder of its name is not ours. SDM_NOT_FOUND: no partition directory. SDM_CORRUPT: damage
-** in it (what follows the last valid batch of the last segment is left out, as recovery does). SDM_UNSUPPORTED: a message format before Kafka 0.11, a codec
+** in it (what follows the last valid batch of the last segment is left out, as recovery does), a segment that is missing or was cut. SDM_UNSUPPORTED: a message format before Kafka 0.11, a codec
 ** that is not built in. SDM_BUSY: a store has `dir` open, or did not close it in order. SDM_DISK_FULL, SDM_IO. */
-int sdm_store_import(sdm_store *s, const char *topic, const char *dir, int32_t partition, int64_t now, int64_t *end);
+int sdm_store_import(sdm_store *s, const char *topic, const char *dir, const sdm_import_options *options, int64_t now, sdm_import_report *out);
 
 typedef struct sdm_maintain_report {
   int64_t rolled, sealed;                 /* segments rolled by age; stages sealed */
@@ -193,10 +203,11 @@ void sdm_segments_free(sdm_segment_info *segments);
 
 typedef struct sdm_log_stats {
   int64_t log_start_offset, log_end_offset, durable_offset, size, segments;
+  int64_t last_stable_offset;             /* where read_committed readers end: the log end, or the first record of a transaction that is open */
   int64_t clean_offset;                   /* first dirty offset: where the next cleaning begins */
   double dirty_ratio;
   int64_t purge_floor;                    /* highest offset of any tombstone that was removed, -1: none was */
-  int64_t truncated_bytes;                /* cut from the tail at the last opening */
+  int64_t truncated_bytes;                /* cut from the tail at the last opening, left out by import; of a bare partition: not read, for it is no whole batch */
   int64_t corrupt_batches;                /* met so far by recovery and cleaning */
   int64_t keyless_dropped;                /* by cleaning, since the opening */
 } sdm_log_stats;

@@ -186,8 +186,9 @@ describe("import", function()
     disk.write(last, disk.read(last) .. disk.read(last):sub(1, 50))
     disk.write(dir .. "/" .. disk.log(3), disk.read(dir .. "/" .. disk.log(3)) .. ("\0"):rep(70000))
     for _, extension in ipairs { ".index", ".timeindex" } do disk.write((last:gsub("%.log$", extension)), ("\0"):rep(960)) end
-    assert.equal(10, store:import("t", dir))
+    assert.same({ 10, 50 }, { store:import("t", dir) })
     local topic = store:topic("t", KEEP)
+    assert.equal(50, topic:stats().partitions[0].truncated_bytes)
     assert.same({ 209, 437, 73 }, { topic:segments()[1].size, topic:segments()[2].size, topic:segments()[3].size })
     assert.equal(437, #disk.read(topic:segments()[2].path))
     topic:append("k", "v")
@@ -206,6 +207,72 @@ describe("import", function()
     assert.truthy(fails("corrupt", "t", dir):find(file, 1, true))
     disk.write(file, bytes)
     assert.equal(10, store:import("t", dir))
+  end)
+
+  it("tells of a whole batch at the end that it leaves out", function()
+    local dir = support.kafka_directory "spanning"
+    local last = dir .. "/" .. disk.log(9)
+    local bytes = disk.read(last)
+    disk.write(last, bytes .. bytes:sub(1, 70) .. "!" .. bytes:sub(72))
+    assert.same({ 10, #bytes - 1 }, { store:import("t", dir) })
+    assert.same({ 10, 0 }, { store:import("u", (support.kafka_directory "spanning")) })
+  end)
+
+  it("refuses closed segments that were cut, where a batch ends, too", function()
+    local dir = support.kafka_directory "compacted"
+    local name = disk.list(dir, ".log")[1]
+    local file = dir .. "/" .. name
+    local bytes = disk.read(file)
+    local batches = disk.batches(bytes)
+    for _, size in ipairs { 0, batches[2].position, batches[#batches].position } do
+      for _, behind in ipairs { "", ("\0"):rep(5), ("\0"):rep(60) } do
+        disk.write(file, bytes:sub(1, size) .. behind)
+        assert.truthy(fails("corrupt", "t", dir):find(file, 1, true))
+      end
+      disk.write(file, bytes:sub(1, size) .. ("\0"):rep(5000))
+      fails("corrupt", "t", dir)
+    end
+    os.remove(file)
+    local other = disk.list(dir, ".log")[1]
+    disk.write(dir .. "/" .. disk.log(0), "")                 -- so the missing one is no longer the first
+    if name ~= disk.log(0) then assert.truthy(fails("corrupt", "t", dir):find(name, 1, true), other) end
+  end)
+
+  it("does not mind damaged indexes", function()
+    local dir = support.kafka_directory "compacted"
+    for _, extension in ipairs { ".index", ".timeindex" } do
+      for _, name in ipairs(disk.list(dir, extension)) do
+        local bytes = disk.read(dir .. "/" .. name)
+        for byte = math.max(#bytes - 11, 1), #bytes do
+          disk.write(dir .. "/" .. name, bytes:sub(1, byte - 1) .. string.char(255 - bytes:byte(byte)) .. bytes:sub(byte + 1))
+          local topic = ("t%s.%d"):format(name, byte)
+          assert.equal(587, store:import(topic, dir))
+        end
+        disk.write(dir .. "/" .. name, bytes)
+      end
+    end
+  end)
+
+  it("ends transactions that are open, if asked to", function()
+    local dir = support.kafka_directory "transactions"
+    assert.equal(14, store:import("open", dir))
+    local topic = store:topic("open", KEEP)
+    topic:append("k", "hidden")
+    assert.same({ 9, 15 }, { topic:stats().partitions[0].last_stable_offset, topic:latest() })
+    assert.equal(15, store:import("ended", dir, { abort_open = true }))
+    topic = store:topic("ended", KEEP)
+    topic:append("k", "seen")
+    assert.same({ 16, 16 }, { topic:stats().partitions[0].last_stable_offset, topic:latest() })
+    local before = records(assert(sediment.open_partition(dir)), "committed")
+    local list = support.collect(topic:records { from = 9 })
+    assert.equal("seen", list[#list].value)
+    assert.equal(before, records(topic, "committed"):gsub("\n15 [^\n]*$", ""):gsub("\n1[0-4] [^\n]*", ""), nil)
+    store:close()
+    store = support.open(path)
+    topic = store:topic "ended"
+    assert.same({ 16, 16 }, { topic:stats().partitions[0].last_stable_offset, topic:latest() })
+    assert.same({ 15, 0 }, { store:import("again", dir, { abort_open = true }) })
+    assert.has_error(function() store:import("x", dir, { abort_open = 1 }) end)
   end)
 
   it("refuses the formats before Kafka 0.11", function()
@@ -295,6 +362,27 @@ end)
 
 describe("import beside other processes", function()
   after_each(support.cleanup)
+
+  -- One of them creates the topic; the others find it grown, or grow it.
+  it("goes on in several processes at once, into partitions of a topic that none has made", function()
+    local dir = support.kafka_directory "spanning"
+    local script = disk.script(dir .. ".lua", [[
+      local sediment = require "sediment"
+      local store = assert(sediment.open(arg[1], { background = false }))
+      local done, message, code = store:import("t", arg[2], { partition = tonumber(arg[3]) })
+      print(done, message, code)
+      store:close()
+    ]])
+    for _ = 1, 20 do
+      local path = support.path()
+      local pipe = assert(io.popen(("for p in 3 1 0 2; do %s '%s' '%s' $p & done; wait"):format(script, path, dir)))
+      assert.equal(("10\t0\tnil\n"):rep(4), pipe:read "*a")
+      pipe:close()
+      local topic = support.open(path):topic "t"
+      assert.equal(4, topic:partitions())
+      for p = 0, 3 do assert.equal(10, topic:latest(p)) end
+    end
+  end)
 
   it("replaces an empty partition under a topic that is open elsewhere", function()
     local path = support.path()

@@ -3,50 +3,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "log/lost.h"
 #include "log/offsets.h"
-#include "log/scanner.h"
-#include "log/seek.h"
-
-/* From the last index entry, or from the last look's end on, as far as batches are valid. A torn or half-written tail is where the log ends today;
-** damage with good batches behind it is no end. What was found to have none behind it is not searched again.
-*/
-static int scan_tail(sdm_log *l, sdm_scanner *scan, sdm_end *end) {
-  sdm_batch b;
-  const uint8_t *bytes;
-  for (;;) {
-    int rc;
-    while ((rc = sdm_scan_batch(scan, &b, &bytes)) == 1) {
-      end->sealed_end = sdm_batch_last_offset(&b) + 1;
-      end->position = scan->position;
-    }
-    if (rc != SDM_CORRUPT) return rc;
-    if (scan->position == l->bare_stop && scan->limit == l->bare_size) return 0;
-    int64_t stop = scan->position;
-    if ((rc = sdm_scan_resync(scan, end->sealed_end)) == 1) continue;
-    l->bare_stop = stop;
-    l->bare_size = scan->limit;
-    return rc;
-  }
-}
-
-static int refresh_end(sdm_log *l, sdm_segment *s, sdm_end *end) {
-  sdm_scanner scan = {0};
-  sdm_file *f;
-  sdm_file_info info;
-  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
-  if (rc == 0) rc = l->fs->info(f, &info);
-  if (rc == 0) rc = sdm_seek_near(s, &scan, INT64_MAX, info.size);
-  if (rc < 0) return rc;
-  if (end->active_base != s->base_offset) {
-    memset(end, 0, sizeof *end);
-    end->active_base = end->sealed_end = s->base_offset;
-    end->max_timestamp = -1;
-  }
-  if (end->position > scan.position) scan.position = end->position;
-  rc = scan_tail(l, &scan, end);
-  sdm_scanner_free(&scan);
-  return rc;
-}
 
 static void refresh_start(sdm_log *l) {
   char *root = sdm_strdup(l->dir), *slash = root ? strrchr(root, '/') : NULL;
@@ -59,23 +17,58 @@ static void refresh_start(sdm_log *l) {
   l->bare_start = kept > start ? kept : start;
 }
 
-int sdm_bare_refresh(sdm_log *l) {
-  sdm_end end;
+static int refresh(sdm_log *l) {
   int rc = sdm_log_reload_bare(l);
   if (rc < 0) return rc;
   sdm_mutex_lock(&l->lock);
-  memcpy(&end, &l->bare_end, sizeof end);
   sdm_segment *last = sdm_segment_ref(l->active);
+  bool only = l->count == 1;
   sdm_mutex_unlock(&l->lock);
-  rc = refresh_end(l, last, &end);
+  rc = sdm_bare_find_end(l, last, only);
   sdm_segment_unref(last);
-  if (rc < 0) return rc;
+  if (rc < 0) return rc == SDM_NOT_FOUND ? SDM_BUSY : rc;
   sdm_mutex_lock(&l->lock);
-  memcpy(&l->bare_end, &end, sizeof end);
   refresh_start(l);
   if (l->bare_start > l->bare_end.sealed_end) l->bare_start = l->bare_end.sealed_end;
   sdm_mutex_unlock(&l->lock);
   return 0;
+}
+
+/* A broker that is cleaning or deleting changes the files between a look at the folder and one at them. */
+int sdm_bare_refresh(sdm_log *l) {
+  int rc = SDM_BUSY;
+  for (int i = 0; rc == SDM_BUSY && i < SDM_AWAIT_MAX; i++) {
+    if (i > 0) sdm_log_await_change(l, i - 1);
+    rc = refresh(l);
+  }
+  return rc == SDM_BUSY ? sdm_fail(SDM_BUSY, "%s: its segments keep changing; try again", l->dir) : rc;
+}
+
+/* ---- what is missing ---- */
+
+enum { PATIENCE = 8 };
+
+/* What a broker just deletes or puts in its place may look as if it was missing. */
+static int check_none_lost(sdm_log *l) {
+  int rc = SDM_CORRUPT;
+  for (int i = 0; rc == SDM_CORRUPT && i < PATIENCE; i++) {
+    if (i > 0) sdm_log_await_change(l, i);
+    rc = sdm_check_none_lost(l->fs, l->dir);
+  }
+  return rc;
+}
+
+int sdm_bare_check_cut(sdm_log *l, sdm_segment *s, int64_t size, int64_t next_offset) {
+  for (int i = 0; i < PATIENCE; i++) {
+    sdm_told told;
+    int64_t max_timestamp = -1;
+    if (i > 0) sdm_log_await_change(l, i);
+    sdm_segment_told(s, &told);
+    int rc = told.latest.offset >= next_offset ? sdm_log_max_timestamp(l, s, &max_timestamp) : 0;
+    if (rc < 0 || !sdm_told_more(&told, size, next_offset, max_timestamp)) return rc;
+  }
+  return sdm_fail(SDM_CORRUPT, "%s/%020lld.log%s ends at position %lld, but its indexes tell of more behind that: it was cut", l->dir,
+                  (long long)s->base_offset, s->suffix, (long long)size);
 }
 
 /* Whether the page is of the store's incarnation. While the first process of one puts the partitions right, it is about to be. */
@@ -109,7 +102,9 @@ static void attach_page(sdm_log *l) {
 int sdm_bare_open(sdm_log *l) {
   l->bare_end.active_base = l->bare_stop = -1;
   attach_page(l);
-  return l->control ? 0 : sdm_bare_refresh(l);
+  if (l->control) return 0;
+  int rc = sdm_bare_refresh(l);
+  return rc == 0 ? check_none_lost(l) : rc;
 }
 
 static sdm_log *new_bare(const char *given) {
@@ -125,8 +120,11 @@ static sdm_log *new_bare(const char *given) {
 
 int sdm_log_open_bare(const char *dir, sdm_log **out) {
   sdm_log *l = new_bare(dir);
+  sdm_file_info info;
   if (!l) return sdm_no_memory();
-  int rc = sdm_bare_open(l);
+  int rc = l->fs->path_info(l->fs, l->dir, &info);
+  if (rc == 0 && !info.directory) rc = sdm_no_directory(l->dir);
+  if (rc == 0) rc = sdm_bare_open(l);
   if (rc < 0) {
     sdm_log_unref(l);
     return rc;

@@ -9,7 +9,12 @@
 
 int sdm_bare_open(sdm_log *l);           /* finds out which of the two it is */
 int sdm_bare_refresh(sdm_log *l);        /* brings list, start and end up to date */
+int sdm_bare_find_end(sdm_log *l, sdm_segment *last, bool only);       /* bare_end.c: that of the last segment, which may be the only one */
+
+/* SDM_CORRUPT: the indexes of a closed segment tell of more than its .log has, which ends at position `size` and offset
+** `next_offset`. */
+int sdm_bare_check_cut(sdm_log *l, sdm_segment *s, int64_t size, int64_t next_offset);
 sdm_log *sdm_log_new(sdm_fs *fs, const char *dir, const char *topic, int32_t partition);   /* log.c */
-int sdm_log_reload_bare(sdm_log *l);     /* log.c: reads the list of segments */
+int sdm_log_reload_bare(sdm_log *l);     /* segment_list.c: reads the list of segments. SDM_BUSY: files went meanwhile */
 
 #endif

@@ -54,7 +54,8 @@ struct sdm_log {
   sdm_log_config config;                   /* the topic's, as of the last use by this process */
   int64_t bare_start;
   sdm_end bare_end;                        /* without a control page: what the last look found */
-  int64_t bare_stop, bare_size;            /* where that look met damage with nothing behind it, in a file of that size; -1: it met none */
+  int64_t bare_stop, bare_size;            /* where that look met something that is no batch, with none behind it, in a file of that size; -1: it met nothing */
+  int64_t bare_left_out;                   /* bytes from there on, but for padding */
   uint64_t incarnation;                    /* of the page, for those who only read it */
 };
 

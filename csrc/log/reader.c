@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "format/batch_records.h"
+#include "log/bare.h"
 #include "log/retired.h"
 #include "log/scanner.h"
 #include "log/seek.h"
@@ -22,7 +23,7 @@ struct sdm_reader {
   sdm_segment *segment;                  /* in hand, or NULL */
   bool active;                           /* it was the active one when its limit was taken */
   int64_t segment_end;                   /* base of the one after it when it was found, INT64_MAX: it was the last */
-  int64_t bound;                         /* its batches end below; of a deleted segment nothing is known */
+  int64_t bound;                         /* its batches end below, INT64_MAX: not known, as of a deleted segment */
   sdm_scanner scan;
   bool in_batch;
   sdm_record_iter records;
@@ -93,13 +94,14 @@ static int enter(sdm_reader *r, sdm_segment *s, int64_t segment_end, bool retire
   int64_t limit;
   sdm_end e;
   int rc = sdm_log_read_end(r->log, &e, NULL);
-  if (rc == 0) rc = sdm_log_segment_limit(r->log, s, &limit);
+  r->active = rc == 0 && s->base_offset == e.active_base;
+  if (r->active) limit = e.position;
+  else if (rc == 0) rc = sdm_log_segment_limit(r->log, s, &limit);
   r->dense = !retired && sdm_log_is_dense(r->log, s);
   if (rc == 0) rc = sdm_seek(s, &r->scan, r->next, limit, r->dense, &r->scanned_end);
   if (rc < 0) return rc;
-  r->active = s->base_offset == e.active_base;
   r->segment_end = segment_end;
-  r->bound = retired ? INT64_MAX : segment_end;
+  r->bound = retired ? INT64_MAX : r->active ? e.sealed_end : segment_end;
   r->segment = sdm_segment_ref(s);
   return 0;
 }
@@ -163,22 +165,37 @@ static int open_records(sdm_reader *r, const sdm_batch *b, const uint8_t *bytes)
   return sdm_fail_within(rc, "%s at position %lld: ", r->scan.file->path, (long long)r->scan.position);
 }
 
-static int misplaced(sdm_reader *r, const sdm_batch *b) {
+static int misplaced(sdm_reader *r, const sdm_batch *b, int64_t expected) {
   r->scan.position -= b->size;
-  return sdm_fail(SDM_CORRUPT, "%s: the batch at position %lld claims the offsets %lld to %lld, but the one before it ends at %lld: a base offset is damaged",
-                  r->scan.file->path, (long long)r->scan.position, (long long)b->base_offset, (long long)sdm_batch_last_offset(b),
-                  (long long)r->scanned_end - 1);
+  return sdm_fail(SDM_CORRUPT, "%s: the batch at position %lld claims the offsets %lld to %lld, which do not fit those around it (from %lld on): a base "
+                  "offset is damaged", r->scan.file->path, (long long)r->scan.position, (long long)b->base_offset, (long long)sdm_batch_last_offset(b),
+                  (long long)expected);
 }
 
 /* No CRC covers a base offset; going on would give records under wrong offsets, or leave some out without a word. In a segment that cleaning never
-** touched each batch begins where the one before it ended; in others at least nothing overlaps, and nothing reaches into the next segment.
+** touched each batch begins where the one before it ended; in others at least nothing overlaps, and nothing reaches out of the segment.
 */
 static int check_place(sdm_reader *r, const sdm_batch *b, const uint8_t **bytes) {
-  if (sdm_batch_last_offset(b) >= r->bound) return misplaced(r, b);
-  if (r->scanned_end < 0 || b->base_offset == r->scanned_end) return 0;
-  if (r->dense || b->base_offset < r->scanned_end) return misplaced(r, b);
-  int rc = sdm_scan_displaced(&r->scan, b, r->scanned_end, bytes);
-  return rc == 1 ? misplaced(r, b) : rc;
+  int64_t expected = r->scanned_end >= 0 ? r->scanned_end : r->segment->base_offset;
+  if (b->base_offset < expected || sdm_batch_last_offset(b) >= r->bound || !sdm_segment_can_hold(r->segment, b)) return misplaced(r, b, expected);
+  if (b->base_offset == expected) return 0;
+  if (r->dense && r->scanned_end >= 0) return misplaced(r, b, expected);
+  int rc = sdm_scan_displaced(&r->scan, b, expected, bytes);
+  return rc == 1 ? misplaced(r, b, expected) : rc;
+}
+
+/* The end of the segment, or what is no batch. Of directories that others wrote: files may be padded, and the index tells of a .log that was cut. */
+static int no_batch(sdm_reader *r, int rc) {
+  bool foreign = !r->log->control && !r->active;
+  if (foreign && (rc == SDM_CORRUPT || (rc == 0 && r->scan.torn))) {
+    int padding = sdm_scan_padding(&r->scan);
+    if (padding == 1) r->scan.torn = false;
+    if (padding != 0) rc = padding < 0 ? padding : 0;
+  }
+  if (rc == 0 && r->scan.torn) return sdm_fail(SDM_CORRUPT, "%s is cut off in the batch at position %lld", r->scan.file->path, (long long)r->scan.position);
+  if (rc < 0 || !foreign) return rc;
+  int64_t next_offset = r->scanned_end >= 0 ? r->scanned_end : r->scan.position == 0 ? r->segment->base_offset : INT64_MAX;
+  return sdm_bare_check_cut(r->log, r->segment, r->scan.position, next_offset);
 }
 
 /* 1: a batch with records for us is in hand. 0: the segment has no more. */
@@ -187,7 +204,7 @@ static int next_batch(sdm_reader *r) {
   const uint8_t *bytes;
   for (;;) {
     int rc = sdm_scan_batch(&r->scan, &b, &bytes);
-    if (rc <= 0) return rc;
+    if (rc <= 0) return no_batch(r, rc);
     if ((rc = check_place(r, &b, &bytes)) < 0) return rc;
     int64_t before = r->scanned_end;
     r->scanned_end = sdm_batch_last_offset(&b) + 1;
@@ -207,6 +224,7 @@ static int next_batch(sdm_reader *r) {
 static int after_active(sdm_reader *r, const sdm_end *e) {
   if (e->position > r->scan.limit) {
     r->scan.limit = e->position;
+    r->bound = e->sealed_end;
     return 0;
   }
   if (r->next < e->sealed_end) r->next = e->sealed_end < r->end ? e->sealed_end : r->end;
@@ -220,12 +238,12 @@ static int after_segment(sdm_reader *r) {
   int64_t limit;
   sdm_end e;
   int rc;
-  if (r->scan.torn) return sdm_fail(SDM_CORRUPT, "%s is cut off in the batch at position %lld", r->scan.file->path, (long long)r->scan.position);
   if (r->active) {
     if ((rc = sdm_log_read_end(r->log, &e, NULL)) < 0) return rc;
     if (e.active_base == r->segment->base_offset) return after_active(r, &e);
     r->active = false;                   /* rolled since: what was sealed before that is in its file */
     if ((rc = sdm_log_segment_limit(r->log, r->segment, &limit)) < 0) return rc;
+    r->bound = INT64_MAX;
     if (limit > r->scan.limit) {
       r->scan.limit = limit;
       return 0;

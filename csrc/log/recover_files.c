@@ -10,7 +10,6 @@
 
 #include "base/mem.h"
 #include "log/recover.h"
-#include "log/scanner.h"
 #include "log/swap.h"
 
 typedef struct folder {
@@ -24,8 +23,6 @@ typedef struct entry {
   sdm_file_kind kind;
   const char *suffix;                    /* "" for a plain file, ".swap", ... */
 } entry;
-
-static bool is(const entry *e, const char *suffix) { return strcmp(e->suffix, suffix) == 0; }
 
 static int unlink_name(folder *d, const char *name) {
   char *path = sdm_format("%s/%s", d->dir, name);
@@ -70,45 +67,6 @@ static bool lowest(folder *d, const char *suffix, int64_t *base) {
   return false;
 }
 
-static int next_offset_of_swap(folder *d, int64_t base, int64_t *next) {
-  char *path = sdm_segment_path(d->dir, base, SDM_FILE_LOG, ".swap");
-  sdm_file *f;
-  sdm_file_info info;
-  sdm_scanner scan = {0};
-  sdm_batch b;
-  if (!path) return sdm_no_memory();
-  int rc = d->fs->open(d->fs, path, SDM_OPEN_READ, &f);
-  sdm_free(path);
-  if (rc < 0) return rc;
-  rc = d->fs->info(f, &info);
-  if (rc == 0) {
-    sdm_scanner_start(&scan, f, 0, info.size);
-    while ((rc = sdm_scan_header(&scan, &b)) == 1) {
-      if (sdm_batch_last_offset(&b) >= *next) *next = sdm_batch_last_offset(&b) + 1;
-    }
-  }
-  sdm_scanner_free(&scan);
-  d->fs->close(f);
-  return rc == SDM_CORRUPT ? 0 : rc;
-}
-
-/* The range of offsets whose old segments the .swap files replace. */
-static int swapped_range(folder *d, int64_t *from, int64_t *to) {
-  int rc = 0;
-  *from = INT64_MAX;
-  *to = -1;
-  for (size_t i = 0; rc == 0 && i < d->names.count; i++) {
-    entry e;
-    if (sdm_segment_name_decode(d->names.items[i], &e.base, &e.kind, &e.suffix) < 0 || e.kind != SDM_FILE_LOG || !is(&e, ".swap")) continue;
-    if (e.base < *from) *from = e.base;
-    if (*to < e.base + 1) *to = e.base + 1;
-    rc = next_offset_of_swap(d, e.base, to);
-  }
-  int64_t noted_from, noted_to;
-  if (*from != INT64_MAX && sdm_swap_read(d->fs, d->dir, &noted_from, &noted_to) && noted_from == *from && noted_to > *to) *to = noted_to;
-  return rc;
-}
-
 static int rename_swaps(folder *d) {
   int rc = 0;
   for (size_t i = 0; rc == 0 && i < d->names.count; i++) {
@@ -128,7 +86,7 @@ static int rename_swaps(folder *d) {
 static int finish_swaps(folder *d) {
   int64_t from, to, any;
   bool swaps = lowest(d, ".swap", &any);
-  int rc = swapped_range(d, &from, &to);
+  int rc = sdm_swap_pending(d->fs, d->dir, &d->names, &from, &to);
   if (rc == 0) rc = unlink_where(d, "", from, to);
   if (rc == 0 && swaps) rc = d->fs->sync_dir(d->fs, d->dir);
   if (rc == 0) rc = rename_swaps(d);

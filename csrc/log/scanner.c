@@ -5,7 +5,10 @@
 
 #include "base/bytes.h"
 
-enum { WINDOW = 256 * 1024 };
+enum {
+  WINDOW = 256 * 1024,
+  OLD_MESSAGE = 26,                        /* bytes of the shortest message before Kafka 0.11, its offset and size included */
+};
 
 void sdm_scanner_start(sdm_scanner *s, sdm_file *file, int64_t position, int64_t limit) {
   s->file = file;
@@ -80,17 +83,29 @@ static int refuse_old(sdm_scanner *s, int rc) {
   return sdm_fail(SDM_CORRUPT, "neither a batch nor a whole message of an old format");
 }
 
+static int at_position(const sdm_scanner *s, int rc) { return sdm_fail_within(rc, "%s at position %lld: ", s->file->path, (long long)s->position); }
+
+/* What is shorter than a header is torn, or a message of an old format, which can be shorter. */
+static int peek_short(sdm_scanner *s, sdm_batch *b) {
+  int64_t left = s->limit - s->position;
+  uint8_t padded[SDM_BATCH_HEADER] = {0};
+  s->torn = true;
+  if (left < OLD_MESSAGE || look(s, left, left) != 1) return 0;
+  memcpy(padded, here(s), (size_t)left);
+  int rc = sdm_batch_decode(padded, sizeof padded, b);
+  if (rc == SDM_UNSUPPORTED && refuse_old(s, rc) == rc) return at_position(s, rc);
+  return 0;
+}
+
 static int peek(sdm_scanner *s, sdm_batch *b, int64_t want) {
   s->torn = false;
   if (s->position >= s->limit) return 0;
   int rc = look(s, SDM_BATCH_HEADER, want);
-  if (rc <= 0) {
-    s->torn = rc == 0;
-    return rc;
-  }
+  if (rc < 0) return rc;
+  if (rc == 0) return peek_short(s, b);
   rc = sdm_batch_decode(here(s), SDM_BATCH_HEADER, b);
   if (rc == SDM_UNSUPPORTED) rc = refuse_old(s, rc);
-  if (rc < 0) return sdm_fail_within(rc, "%s at position %lld: ", s->file->path, (long long)s->position);
+  if (rc < 0) return at_position(s, rc);
   if (b->size <= s->limit - s->position) return 1;
   s->torn = true;
   return 0;
@@ -123,10 +138,10 @@ int sdm_scan_displaced(sdm_scanner *s, const sdm_batch *b, int64_t expected, con
   if (b->base_offset <= expected) return 0;
   int rc = peek(s, &next, SDM_BATCH_HEADER);
   if (rc == SDM_IO || rc == SDM_NO_MEMORY) return rc;
-  int displaced = rc == 1 && next.base_offset == expected + b->last_offset_delta + 1 && next.base_offset <= last;
+  int displaced = rc == 1 && next.base_offset > expected + b->last_offset_delta && next.base_offset <= last;
   s->position = behind - b->size;
-  if ((rc = look(s, b->size, WINDOW)) < 0) return rc;
-  *bytes = here(s);
+  if (bytes && (rc = look(s, b->size, WINDOW)) < 0) return rc;
+  if (bytes) *bytes = here(s);
   s->position = behind;
   s->torn = torn;
   return displaced;
@@ -170,6 +185,55 @@ int sdm_scan_resync(sdm_scanner *s, int64_t offset) {
   }
   s->position = damaged;
   return 0;
+}
+
+/* ---- what is no batch ---- */
+
+static size_t up_to_last_nonzero(const uint8_t *p, size_t n) {
+  while (n > 0 && p[n - 1] == 0) n--;
+  return n;
+}
+
+int64_t sdm_scan_rest(sdm_scanner *s) {
+  int64_t from = s->position, rest = 0;
+  int rc = 0;
+  while (s->position < s->limit && (rc = look(s, 1, WINDOW)) == 1) {
+    size_t have = s->window.size - (size_t)(s->position - s->window_start), used = up_to_last_nonzero(here(s), have);
+    if (used > 0) rest = s->position - from + (int64_t)used;
+    s->position += (int64_t)have;
+  }
+  s->position = from;
+  return rc < 0 ? rc : rest;
+}
+
+int sdm_scan_padding(sdm_scanner *s) {
+  int64_t left = s->limit - s->position, rest = sdm_scan_rest(s);
+  return rest < 0 ? (int)rest : rest == 0 && (left <= 0 || left >= SDM_BATCH_HEADER);
+}
+
+/* Whether the first bytes of a header, of which `have` are there, can be those of a batch in a segment with this base offset. */
+static bool header_begins(const uint8_t *p, size_t have, int64_t segment_base) {
+  uint8_t least[SDM_BATCH_HEADER] = {0}, most[8];
+  sdm_batch b;
+  memcpy(least, p, have);
+  memset(most, 0xff, sizeof most);
+  memcpy(most, p, have < 8 ? have : 8);
+  if ((int64_t)sdm_get64(most) < segment_base || (int64_t)sdm_get64(least) - segment_base > INT32_MAX) return false;
+  if (have >= SDM_BATCH_PREFIX && sdm_get32(p + 8) < SDM_BATCH_HEADER - SDM_BATCH_PREFIX) return false;
+  if (have > MAGIC_AT && p[MAGIC_AT] != MAGIC) return false;
+  return have < SDM_BATCH_HEADER || sdm_batch_decode(p, have, &b) == 0;
+}
+
+int sdm_scan_unfinished(sdm_scanner *s, int64_t segment_base) {
+  enum { UNWRITTEN = 8 };                  /* zeros at the end of a batch that are no chance: it mostly ends with one, for the number of headers */
+  sdm_batch b;
+  int64_t rest = sdm_scan_rest(s);
+  if (rest <= 0) return rest < 0 ? (int)rest : 1;
+  size_t have = rest < SDM_BATCH_HEADER ? (size_t)rest : SDM_BATCH_HEADER;
+  int rc = look(s, (int64_t)have, WINDOW);
+  if (rc <= 0 || !header_begins(here(s), have, segment_base)) return rc < 0 ? rc : 0;
+  if (have < SDM_BATCH_HEADER || sdm_batch_decode(here(s), have, &b) != 0) return 1;
+  return b.size > s->limit - s->position || rest + UNWRITTEN <= b.size;
 }
 
 int sdm_scan_past_damage(sdm_scanner *s, int64_t offset, sdm_batch *b, const uint8_t **bytes) {

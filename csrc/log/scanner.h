@@ -30,8 +30,20 @@ int sdm_scan_batch(sdm_scanner *s, sdm_batch *b, const uint8_t **bytes);
 int sdm_scan_header(sdm_scanner *s, sdm_batch *b);
 
 /* No CRC covers a base offset. Whether that of b, the batch that was scanned last, is damaged: it leaves a gap behind `expected`, and the batch that
-** follows continues as if b began there. `*bytes` stays valid. 1, 0, SDM_IO, SDM_NO_MEMORY. */
+** follows begins before b ends, but late enough for b's records to lie between. `*bytes` (NULL after sdm_scan_header) stays valid. 1, 0, SDM_IO,
+** SDM_NO_MEMORY. */
 int sdm_scan_displaced(sdm_scanner *s, const sdm_batch *b, int64_t expected, const uint8_t **bytes);
+
+/* 1: from `position` on there is the padding of a preallocated file: nothing but zeros, and enough of them for a batch's header; or nothing at all.
+** 0: there is something. SDM_IO, SDM_NO_MEMORY. */
+int sdm_scan_padding(sdm_scanner *s);
+
+/* Bytes from `position` on up to the last that is not zero, or a failure. */
+int64_t sdm_scan_rest(sdm_scanner *s);
+
+/* Whether what stands at `position`, where no valid batch does, can be the front of one of that segment that was being written: a plausible header, as far
+** as it goes, with fewer bytes behind it than it says, or zeros for the last of them. 1, 0, SDM_IO, SDM_NO_MEMORY. */
+int sdm_scan_unfinished(sdm_scanner *s, int64_t segment_base);
 
 /* The next batch that is valid, damage before it stepped over if a batch with a base offset of at least `offset` follows; `bytes` NULL: by its header alone.
 ** 1, or 0 when there is none, or what no search helps against. For those who leave it to readers to report damage. */

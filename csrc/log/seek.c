@@ -17,48 +17,77 @@ int sdm_seek_near(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t lim
   return 0;
 }
 
-/* What stands at `at` is no batch. True: a batch from which `offset` can be reached lies behind the damage, and the scanner stands there. */
-static bool pass_damage(sdm_scanner *scan, int64_t at, int64_t seen, int64_t offset) {
+typedef struct search {
+  sdm_segment *segment;
+  sdm_scanner *scan;
+  int64_t offset;                          /* that is looked for */
+  bool dense;
+  int64_t seen;                            /* what was passed ends there */
+  int64_t expected;                        /* where the next batch begins, -1: that cannot be told */
+  int64_t before;                          /* position of the batch that was passed last, INT64_MAX: none was */
+} search;
+
+/* What is no batch may be where a damaged size led: then the damage begins with the batch before. */
+static int64_t where_damage_begins(search *q, int64_t at) {
   sdm_batch b;
-  scan->position = at;
-  if (sdm_scan_resync(scan, seen) == 1) {
-    int64_t found = scan->position;
-    bool before = sdm_scan_header(scan, &b) == 1 && b.base_offset <= offset;
-    scan->position = before ? found : at;
-    return before;
+  const uint8_t *bytes;
+  q->scan->position = q->before;
+  return q->before < at && sdm_scan_batch(q->scan, &b, &bytes) == SDM_CORRUPT ? q->before : at;
+}
+
+/* 1: a batch from which the offset can be reached lies behind the damage, and the scanner stands there; else it stands at the damage. */
+static int pass_damage(search *q, int64_t at) {
+  sdm_batch b;
+  at = where_damage_begins(q, at);
+  q->scan->position = at;
+  q->expected = -1;
+  q->before = INT64_MAX;
+  if (sdm_scan_resync(q->scan, q->seen) == 1) {
+    int64_t found = q->scan->position;
+    bool reaches = sdm_scan_header(q->scan, &b) == 1 && b.base_offset <= q->offset;
+    q->scan->position = reaches ? found : at;
+    return reaches;
   }
-  scan->position = at;
-  return false;
+  q->scan->position = at;
+  return 0;
+}
+
+/* Whether the batch that was just read claims offsets that cannot be its own. 1, 0, or a failure. */
+static int misplaced(search *q, const sdm_batch *b) {
+  if (q->dense) return 0;                  /* it begins where the one before it ended, whatever it says */
+  if (b->base_offset < q->seen || !sdm_segment_can_hold(q->segment, b)) return 1;
+  return sdm_scan_displaced(q->scan, b, q->seen, NULL);
 }
 
 /* Where the batch ends: as it says, or, when it is known where it must begin, as many offsets behind that. No CRC covers what it says. */
-static int64_t end_of(const sdm_batch *b, bool dense, int64_t expected) {
-  return (dense && expected >= 0 ? expected + b->last_offset_delta : sdm_batch_last_offset(b)) + 1;
+static int64_t end_of(const search *q, const sdm_batch *b) {
+  return (q->dense && q->expected >= 0 ? q->expected + b->last_offset_delta : sdm_batch_last_offset(b)) + 1;
+}
+
+/* 1: a batch or damage was passed. 0: the scanner stands where to look for the offset. */
+static int pass(search *q) {
+  sdm_batch b;
+  int64_t at = q->scan->position;
+  int rc = sdm_scan_header(q->scan, &b);
+  if (rc == SDM_CORRUPT || (rc == 0 && q->scan->torn)) return pass_damage(q, at);
+  if (rc <= 0) return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : 0;
+  if ((rc = misplaced(q, &b)) != 0) return rc < 0 ? rc : pass_damage(q, at);
+  int64_t end = end_of(q, &b);
+  if (end > q->offset) {
+    q->scan->position = at;
+    return 0;
+  }
+  q->expected = q->seen = end;
+  q->before = at;
+  return 1;
 }
 
 int sdm_seek(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit, bool dense, int64_t *expected) {
-  sdm_batch b;
-  int64_t seen = s->base_offset;
+  search q = {.segment = s, .scan = scan, .offset = offset, .dense = dense, .seen = s->base_offset, .before = INT64_MAX};
   int rc = sdm_seek_near(s, scan, offset, limit);
-  *expected = dense && scan->position == 0 ? s->base_offset : -1;
-  while (rc == 0) {
-    int64_t at = scan->position;
-    rc = sdm_scan_header(scan, &b);
-    if (rc == SDM_IO || rc == SDM_NO_MEMORY) return rc;
-    if (rc == SDM_CORRUPT || (rc == 0 && scan->torn)) {
-      if (!pass_damage(scan, at, seen, offset)) return 0;
-      *expected = -1;
-      rc = 0;
-      continue;
-    }
-    if (rc <= 0) return 0;
-    int64_t end = end_of(&b, dense, *expected);
-    if (end > offset) {
-      scan->position = at;
-      return 0;
-    }
-    *expected = seen = end;
-    rc = 0;
-  }
+  if (rc < 0) return rc;
+  q.expected = dense && scan->position == 0 ? s->base_offset : -1;
+  while ((rc = pass(&q)) == 1) {}
+  *expected = q.expected;
   return rc;
 }

@@ -45,24 +45,34 @@ static sdm_segment *new_segment(sdm_fs *fs, const char *dir, int64_t base_offset
   s->dir = copy;
   s->base_offset = base_offset;
   s->writable = writable;
+  s->suffix = "";
   s->max_timestamp = s->first_timestamp = s->records = s->last_tombstone = s->horizon = SDM_UNKNOWN;
   sdm_mutex_init(&s->lock);
   return s;
 }
 
-int sdm_segment_open(sdm_fs *fs, const char *dir, int64_t base_offset, bool writable, sdm_segment **out) {
-  char *path = sdm_segment_path(dir, base_offset, SDM_FILE_LOG, "");
+static int open_named(sdm_fs *fs, const char *dir, int64_t base_offset, const char *suffix, bool writable, sdm_segment **out) {
+  char *path = sdm_segment_path(dir, base_offset, SDM_FILE_LOG, suffix);
   sdm_file_info info;
   int rc = path ? fs->path_info(fs, path, &info) : sdm_no_memory();
   sdm_free(path);
   if (rc < 0) return rc;
   sdm_segment *s = new_segment(fs, dir, base_offset, writable);
   if (!s) return sdm_no_memory();
+  s->suffix = suffix;
   s->size = info.size;
   s->modified_ms = info.modified_ms;
   s->inode = info.inode;
   *out = s;
   return 0;
+}
+
+int sdm_segment_open(sdm_fs *fs, const char *dir, int64_t base_offset, bool writable, sdm_segment **out) {
+  return open_named(fs, dir, base_offset, "", writable, out);
+}
+
+int sdm_segment_open_suffixed(sdm_fs *fs, const char *dir, int64_t base_offset, const char *suffix, sdm_segment **out) {
+  return open_named(fs, dir, base_offset, suffix, false, out);
 }
 
 int sdm_segment_open_as(sdm_fs *fs, const char *dir, int64_t base_offset, const char *log_path, sdm_segment **out) {
@@ -149,7 +159,7 @@ void sdm_segment_unref(sdm_segment *s) {
 }
 
 static int open_file(sdm_segment *s, sdm_file_kind kind) {
-  char *path = sdm_segment_path(s->dir, s->base_offset, kind, "");
+  char *path = sdm_segment_path(s->dir, s->base_offset, kind, s->suffix);
   if (!path) return sdm_no_memory();
   int rc = s->fs->open(s->fs, path, s->writable ? SDM_OPEN_WRITE : SDM_OPEN_READ, &s->files[kind]);
   sdm_free(path);
@@ -217,7 +227,7 @@ static int read_key(sdm_file *f, size_t entry_size, int64_t base_offset, int64_t
 
 int64_t sdm_segment_file_size(sdm_segment *s, sdm_file_kind kind) {
   sdm_file_info info;
-  char *path = sdm_segment_path(s->dir, s->base_offset, kind, "");
+  char *path = sdm_segment_path(s->dir, s->base_offset, kind, s->suffix);
   int64_t size = path && s->fs->path_info(s->fs, path, &info) == 0 ? info.size : 0;
   sdm_free(path);
   return size;
@@ -243,6 +253,34 @@ static int floor_entry(sdm_file *f, size_t entry_size, int64_t base_offset, int6
   if (i < 0) return 0;
   memcpy(entry, block + (size_t)i * entry_size, entry_size);
   return 1;
+}
+
+bool sdm_segment_can_hold(const sdm_segment *s, const sdm_batch *b) {
+  return b->base_offset >= s->base_offset && sdm_batch_last_offset(b) - s->base_offset <= INT32_MAX;
+}
+
+/* Not the file that may be open already: of a segment that was replaced meanwhile that is another's. */
+static bool last_entry(sdm_segment *s, sdm_file_kind kind, size_t entry_size, uint8_t *entry) {
+  sdm_file *f;
+  char *path = sdm_segment_path(s->dir, s->base_offset, kind, s->suffix);
+  int rc = path ? s->fs->open(s->fs, path, SDM_OPEN_READ, &f) : SDM_NO_MEMORY;
+  sdm_free(path);
+  if (rc < 0) return false;
+  rc = floor_entry(f, entry_size, s->base_offset, INT64_MAX, entry);
+  s->fs->close(f);
+  return rc == 1;
+}
+
+void sdm_segment_told(sdm_segment *s, sdm_told *out) {
+  uint8_t entry[SDM_TIMEINDEX_ENTRY];
+  *out = (sdm_told){.batch = {.offset = -1, .position = -1}, .latest = {.offset = -1, .timestamp = -1}};
+  if (last_entry(s, SDM_FILE_INDEX, SDM_INDEX_ENTRY, entry)) sdm_index_decode(entry, s->base_offset, &out->batch);
+  if (last_entry(s, SDM_FILE_TIMEINDEX, SDM_TIMEINDEX_ENTRY, entry)) sdm_timeindex_decode(entry, s->base_offset, &out->latest);
+}
+
+bool sdm_told_more(const sdm_told *t, int64_t position, int64_t next_offset, int64_t max_timestamp) {
+  if (t->batch.position >= position && t->batch.position > 0 && t->batch.offset >= next_offset) return true;
+  return t->latest.offset >= next_offset && t->latest.timestamp > max_timestamp;
 }
 
 bool sdm_segment_lookup(sdm_segment *s, int64_t offset, int64_t limit, sdm_index_entry *out) {

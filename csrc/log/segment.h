@@ -30,6 +30,7 @@ typedef struct sdm_segment {
   int64_t modified_ms;                   /* its age when no record in it has a timestamp */
   uint64_t inode;                        /* of the .log: cleaning puts another file under the same name */
   bool writable;
+  const char *suffix;                    /* of its files' names: "", or ".swap" where an unfinished swap is only read */
   atomic_bool listed;                    /* the log's list of segments holds one of the references */
   sdm_mutex lock;                        /* guards what follows */
   int64_t max_timestamp;                 /* SDM_UNKNOWN, -1: no record has one */
@@ -48,6 +49,9 @@ int sdm_segment_name_decode(const char *name, int64_t *base_offset, sdm_file_kin
 
 /* Looks at the .log that is there. SDM_NOT_FOUND. */
 int sdm_segment_open(sdm_fs *fs, const char *dir, int64_t base_offset, bool writable, sdm_segment **out);
+
+/* The same for one whose files are still named with `suffix` (a literal), to be read. */
+int sdm_segment_open_suffixed(sdm_fs *fs, const char *dir, int64_t base_offset, const char *suffix, sdm_segment **out);
 
 /* The same for a .log that stands under another name; such a segment has no indexes. */
 int sdm_segment_open_as(sdm_fs *fs, const char *dir, int64_t base_offset, const char *log_path, sdm_segment **out);
@@ -69,6 +73,21 @@ int64_t sdm_segment_file_size(sdm_segment *s, sdm_file_kind kind);   /* as it st
 /* Renames its files (those that exist) from one suffix to another. */
 int sdm_segment_rename(sdm_fs *fs, const char *dir, int64_t base_offset, const char *from, const char *to);
 int sdm_segment_unlink(sdm_fs *fs, const char *dir, int64_t base_offset, const char *suffix);
+
+/* Whether the batch's offsets are such as the segment can have; no CRC covers a base offset. */
+bool sdm_segment_can_hold(const sdm_segment *s, const sdm_batch *b);
+
+/* What the last entries of the indexes, as they stand under their names, tell of; offset -1: nothing. */
+typedef struct sdm_told {
+  sdm_index_entry batch;
+  sdm_timeindex_entry latest;
+} sdm_told;
+
+void sdm_segment_told(sdm_segment *s, sdm_told *out);
+
+/* Whether that is more than the .log of a closed segment has, which ends there: then it was cut. An entry counts only when all of it lies behind the end,
+** for a damaged one is no sign. */
+bool sdm_told_more(const sdm_told *t, int64_t position, int64_t next_offset, int64_t max_timestamp);
 
 /* Where to begin looking for `offset`: the entry of the last indexed batch whose last offset is <= offset. False: the index says nothing,
 ** begin at 0. `limit`: bytes of the log that count. The index is a hint that may be damaged, or of another version of the segment: the

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "log/bare.h"
 #include "log/log.h"
+#include "log/swap.h"
 
 typedef struct list {
   sdm_segment **items;
@@ -35,11 +36,11 @@ static ptrdiff_t floor_of(sdm_segment *const *segments, size_t count, int64_t of
 }
 
 /* The segment as it is on disk now; the object known so far when it is the same file and was closed then as well. */
-static int look_at(sdm_log *l, int64_t base, int64_t active_base, sdm_segment **out) {
+static int look_at(sdm_log *l, int64_t base, const char *suffix, int64_t active_base, sdm_segment **out) {
   ptrdiff_t i = floor_of(l->segments, l->count, base);
   sdm_segment *known = i >= 0 && l->segments[i]->base_offset == base ? l->segments[i] : NULL;
-  int rc = sdm_segment_open(l->fs, l->dir, base, l->writable, out);
-  if (rc < 0 || !known || known->inode != (*out)->inode) return rc;
+  int rc = *suffix ? sdm_segment_open_suffixed(l->fs, l->dir, base, suffix, out) : sdm_segment_open(l->fs, l->dir, base, l->writable, out);
+  if (rc < 0 || !known || known->inode != (*out)->inode || strcmp(known->suffix, suffix) != 0) return rc;
   bool was_active = known == l->active, is_active = base == active_base;
   if (was_active == is_active && (is_active || known->size == (*out)->size)) {
     sdm_segment_unref(*out);
@@ -48,26 +49,49 @@ static int look_at(sdm_log *l, int64_t base, int64_t active_base, sdm_segment **
   return 0;
 }
 
-static int read_list(sdm_log *l, int64_t active_base, list *out) {
-  sdm_names names = {0};
-  int rc = l->fs->list(l->fs, l->dir, &names);
-  for (size_t i = 0; rc == 0 && i < names.count; i++) {
-    int64_t base;
-    sdm_file_kind kind;
-    const char *suffix;
+/* Which of the names in a folder stand for a segment: the plain ones; and where an interrupted swap is only read, its .swap files in place of those that they
+** replace.
+*/
+typedef struct choice {
+  int64_t active_base;
+  int64_t from, to;                        /* the range of an interrupted swap; empty when there is none */
+} choice;
+
+static const char *chosen(const choice *c, const char *name, int64_t *base) {
+  sdm_file_kind kind;
+  const char *suffix;
+  if (sdm_segment_name_decode(name, base, &kind, &suffix) < 0 || kind != SDM_FILE_LOG || *base > c->active_base) return NULL;      /* above: an unfinished roll's */
+  bool within = *base >= c->from && *base < c->to;
+  if (strcmp(suffix, ".swap") == 0) return within ? ".swap" : NULL;
+  return *suffix || within ? NULL : "";
+}
+
+static int add_segments(sdm_log *l, const choice *c, const sdm_names *names, list *out) {
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < names->count; i++) {
     sdm_segment *s;
-    if (sdm_segment_name_decode(names.items[i], &base, &kind, &suffix) < 0 || kind != SDM_FILE_LOG) continue;
-    if (l->control && !l->writable && strcmp(suffix, ".swap") == 0) rc = sdm_fail(SDM_NOT_FOUND, "%s: segments are being replaced", l->dir);
-    if (*suffix) continue;
-    if (base > active_base) continue;      /* an unfinished roll's */
-    if ((rc = look_at(l, base, active_base, &s)) == 0 && (rc = list_add(out, s)) < 0) sdm_segment_unref(s);
-  }
-  sdm_names_clear(&names);
-  if (rc == 0 && active_base == INT64_MAX && out->count == 0) rc = sdm_fail(SDM_NOT_FOUND, "%s has no segments (no .log files): it is no partition directory", l->dir);
-  if (rc == 0 && active_base != INT64_MAX && (out->count == 0 || out->items[out->count - 1]->base_offset != active_base)) {
-    rc = sdm_fail(SDM_CORRUPT, "%s: the active segment %020lld.log is missing; close the store in every process and open it again", l->dir, (long long)active_base);
+    int64_t base;
+    const char *suffix = chosen(c, names->items[i], &base);
+    if (!suffix) continue;
+    if ((rc = look_at(l, base, suffix, c->active_base, &s)) == 0 && (rc = list_add(out, s)) < 0) sdm_segment_unref(s);
   }
   return rc;
+}
+
+static int read_list(sdm_log *l, int64_t active_base, list *out) {
+  sdm_names names = {0};
+  choice c = {.active_base = active_base};
+  int rc = l->fs->list(l->fs, l->dir, &names);
+  bool bare = rc == 0 && !l->control;
+  if (rc == 0 && !l->writable) rc = sdm_swap_pending(l->fs, l->dir, &names, &c.from, &c.to);
+  if (rc == 0 && !bare && c.from < c.to) rc = sdm_fail(SDM_NOT_FOUND, "%s: segments are being replaced", l->dir);
+  if (rc == 0) rc = add_segments(l, &c, &names, out);
+  if (rc == SDM_NOT_FOUND && bare) rc = SDM_BUSY;          /* a file that was listed is gone */
+  sdm_names_clear(&names);
+  if (rc < 0) return rc;
+  if (bare) return out->count > 0 ? 0 : sdm_fail(SDM_NOT_FOUND, "%s has no segments (no .log files): it is no partition directory", l->dir);
+  if (out->count > 0 && out->items[out->count - 1]->base_offset == active_base) return 0;
+  return sdm_fail(SDM_CORRUPT, "%s: the active segment %020lld.log is missing; close the store in every process and open it again", l->dir, (long long)active_base);
 }
 
 static void install(sdm_log *l, list *fresh) {

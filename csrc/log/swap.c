@@ -7,6 +7,7 @@
 #include "base/xxh.h"
 #include "log/producer_snapshot.h"
 #include "log/retired.h"
+#include "log/scanner.h"
 
 enum { NOTE_MAX = 128 };
 
@@ -93,5 +94,60 @@ int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   atomic_store(&l->control->unfinished, 1);
   rc = switch_over(l, from, to, now);
   if (rc == 0) atomic_store(&l->control->unfinished, 0);
+  return rc;
+}
+
+/* ---- an unfinished one ---- */
+
+static int next_offset_of(sdm_fs *fs, const char *dir, int64_t base, int64_t *next) {
+  char *path = sdm_segment_path(dir, base, SDM_FILE_LOG, ".swap");
+  sdm_file *f;
+  sdm_file_info info;
+  sdm_scanner scan = {0};
+  sdm_batch b;
+  int rc = path ? fs->open(fs, path, SDM_OPEN_READ, &f) : sdm_no_memory();
+  sdm_free(path);
+  if (rc < 0) return rc;
+  rc = fs->info(f, &info);
+  if (rc == 0) {
+    sdm_scanner_start(&scan, f, 0, info.size);
+    while ((rc = sdm_scan_header(&scan, &b)) == 1) {
+      if (sdm_batch_last_offset(&b) >= *next) *next = sdm_batch_last_offset(&b) + 1;
+    }
+  }
+  sdm_scanner_free(&scan);
+  fs->close(f);
+  return rc == SDM_CORRUPT ? 0 : rc;
+}
+
+/* Whether the file has the suffix; its base. */
+static bool suffixed(const char *name, const char *wanted, int64_t *base, sdm_file_kind *kind) {
+  const char *suffix;
+  return sdm_segment_name_decode(name, base, kind, &suffix) == 0 && strcmp(suffix, wanted) == 0;
+}
+
+static int64_t lowest_cleaned(const sdm_names *names) {
+  int64_t base;
+  sdm_file_kind kind;
+  for (size_t i = 0; i < names->count; i++) {          /* sorted, and the digits lead */
+    if (suffixed(names->items[i], ".cleaned", &base, &kind)) return base;
+  }
+  return INT64_MAX;
+}
+
+int sdm_swap_pending(sdm_fs *fs, const char *dir, const sdm_names *names, int64_t *from, int64_t *to) {
+  int64_t lowest = -1, end = 0, cleaned = lowest_cleaned(names), noted_from, noted_to;
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < names->count; i++) {
+    int64_t base;
+    sdm_file_kind kind;
+    if (!suffixed(names->items[i], ".swap", &base, &kind) || kind != SDM_FILE_LOG || base >= cleaned) continue;
+    if (lowest < 0) lowest = base;
+    if (end < base + 1) end = base + 1;
+    rc = next_offset_of(fs, dir, base, &end);
+  }
+  if (lowest >= 0 && sdm_swap_read(fs, dir, &noted_from, &noted_to) && noted_from == lowest && noted_to > end) end = noted_to;
+  *from = lowest < 0 ? 0 : lowest;
+  *to = lowest < 0 ? 0 : end;
   return rc;
 }

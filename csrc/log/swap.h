@@ -6,6 +6,7 @@
 #define SDM_LOG_SWAP_H
 
 #include "log/log.h"
+#include "os/fs.h"
 
 #define SDM_SWAP_NAME "sediment.swap"
 
@@ -18,5 +19,9 @@ int sdm_swap_note(sdm_log *l, int64_t from, int64_t to);
 
 /* Recovery: the range of an interrupted swap; false when there is no (valid) note of one. */
 bool sdm_swap_read(sdm_fs *fs, const char *dir, int64_t *from, int64_t *to);
+
+/* Of a folder with these names: the .swap files with from <= base < to are past their point of no return, and take the place of the segments with bases in
+** that range. Those from the lowest .cleaned on are not: their swap had not begun for good. from == to: there are none. */
+int sdm_swap_pending(sdm_fs *fs, const char *dir, const sdm_names *names, int64_t *from, int64_t *to);
 
 #endif

@@ -37,9 +37,10 @@ int sdml_push_log_stats(lua_State *L, sdm_log *log, int64_t now) {
   sdm_log_stats s;
   int rc = sdm_log_get_stats(log, now, &s);
   if (rc < 0) return rc;
-  lua_createtable(L, 0, 11);
+  lua_createtable(L, 0, 12);
   sdml_set_int(L, "log_start_offset", s.log_start_offset);
   sdml_set_int(L, "log_end_offset", s.log_end_offset);
+  sdml_set_int(L, "last_stable_offset", s.last_stable_offset);
   sdml_set_int(L, "durable_offset", s.durable_offset);
   sdml_set_int(L, "size", s.size);
   sdml_set_int(L, "segments", s.segments);

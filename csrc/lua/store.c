@@ -179,25 +179,29 @@ static int store_delete_topic(lua_State *L) {
   return 1;
 }
 
-static int take_partition(lua_State *L, int arg, int which, void *into) {
-  (void)which;
-  return sdml_number_of_partition(L, arg, -1, into);
+static int take_import_option(lua_State *L, int arg, int which, void *into) {
+  sdm_import_options *o = into;
+  if (which == 0) return sdml_number_of_partition(L, arg, -1, &o->partition);
+  o->abort_open = sdml_bool(L, arg, -1, "abort_open");
+  return 0;
 }
 
-/* store:import(topic_name, dir [, {partition=0}]) -> log end offset */
+/* store:import(topic_name, dir [, {partition=0, abort_open=false}]) -> log end offset, bytes left out */
 static int store_import(lua_State *L) {
-  static const char *const names[] = { "partition", NULL };
-  int64_t now, end;
-  int32_t partition = 0;
+  static const char *const names[] = { "partition", "abort_open", NULL };
+  sdm_import_options options = { 0 };
+  sdm_import_report report;
+  int64_t now;
   lua_settop(L, 4);
   sdml_store *s = timed_self(L, &now);
   const char *topic = sdml_text(L, 2, 2, "topic_name");
   const char *dir = sdml_path(L, 3, "dir");
-  int rc = sdml_options(L, 4, names, take_partition, &partition);
-  if (rc == 0) rc = sdm_store_import(s->store, topic, dir, partition, now, &end);
+  int rc = sdml_options(L, 4, names, take_import_option, &options);
+  if (rc == 0) rc = sdm_store_import(s->store, topic, dir, &options, now, &report);
   if (rc < 0) return sdml_fail(L, rc);
-  sdml_pushint(L, end);
-  return 1;
+  sdml_pushint(L, report.log_end);
+  sdml_pushint(L, report.left_out);
+  return 2;
 }
 
 /* ---- work and reports ---- */

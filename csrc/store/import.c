@@ -14,7 +14,10 @@ typedef struct import {
   sdm_store *store;
   const char *topic;
   int32_t partition;
+  bool abort_open;
   int64_t now;
+  bool opened;                             /* the partition was listed, of the topic with this id, and is open */
+  sdm_uuid id;
   sdm_log_config config;
   sdm_staging staging;
   sdm_adopted adopted;
@@ -48,7 +51,9 @@ static int look(import *m) {
   bool found;
   int rc = find_entry(m, &e, &found);
   if (rc == 0) rc = sdm_config_effective(&e.config, &m->store->defaults, &m->config);
-  return rc == 0 && found && m->partition < e.partitions ? check_empty(m, &e) : rc;
+  m->opened = found && m->partition < e.partitions;
+  m->id = e.id;
+  return rc == 0 && m->opened ? check_empty(m, &e) : rc;
 }
 
 /* ---- becoming the partition; under the topics lock ---- */
@@ -81,43 +86,60 @@ static int place_behind(import *m, sdm_topic_entry *e) {
   return rc;
 }
 
+static int place_or_replace(import *m) {
+  sdm_topic_entry *e = sdm_topics_find(&m->store->topics, m->topic);
+  if (!e) return place_in_new_topic(m);
+  if (m->partition >= e->partitions) return place_behind(m, e);
+  if (!m->opened || memcmp(&m->id, &e->id, sizeof e->id) != 0) return 1;
+  return sdm_staging_replace(m->store, &m->staging, m->topic, &e->id, m->partition, m->now);
+}
+
+/* 1: the partition was listed since the last look: it is to be looked at. */
 static int commit(import *m) {
   int rc = sdm_store_topics_lock(m->store);
   if (rc < 0) return rc;
-  sdm_topic_entry *e = sdm_topics_find(&m->store->topics, m->topic);
-  if (!e) rc = place_in_new_topic(m);
-  else if (m->partition >= e->partitions) rc = place_behind(m, e);
-  else rc = sdm_staging_replace(m->store, &m->staging, m->topic, &e->id, m->partition, m->now);
+  rc = place_or_replace(m);
   if (rc == 0) sdm_staging_done(m->store, &m->staging, m->topic, m->partition);
   sdm_store_topics_unlock(m->store);
   return rc;
 }
 
-/* The cleaner's checkpoint can be told only now that the partition is there. Without it the next cleaning does again what a broker's had done. */
-static void take_clean_offset(import *m) {
+static int look_and_commit(import *m) {
+  int rc;
+  do {
+    rc = look(m);
+    if (rc == 0) rc = commit(m);
+  } while (rc == 1);
+  return rc;
+}
+
+/* What can be told only now that the partition is there. Without the cleaner's checkpoint the next cleaning does again what a broker's had done. */
+static void tell(import *m) {
   sdm_topic_entry e;
   sdm_log *l;
   bool found;
-  int64_t unknown = -1;
-  if (m->adopted.clean_offset < 0 || find_entry(m, &e, &found) < 0 || !found) return;
+  int64_t unknown = -1, clean = m->adopted.clean_offset;
+  if ((clean < 0 && m->adopted.left_out == 0) || find_entry(m, &e, &found) < 0 || !found) return;
   if (m->partition >= e.partitions || sdm_store_log(m->store, &e, m->partition, m->now, &l) < 0) return;
-  if (sdm_offsets_set(&m->store->env, SDM_CLEANER_CHECKPOINT, m->topic, m->partition, m->adopted.clean_offset) == 0) {
-    atomic_compare_exchange_strong(&l->control->clean_offset, &unknown, m->adopted.clean_offset);
+  if (clean >= 0 && sdm_offsets_set(&m->store->env, SDM_CLEANER_CHECKPOINT, m->topic, m->partition, clean) == 0) {
+    atomic_compare_exchange_strong(&l->control->clean_offset, &unknown, clean);
   }
+  if (m->adopted.left_out > 0) atomic_store(&l->control->truncated_bytes, m->adopted.left_out);
   sdm_log_unref(l);
 }
 
 static int run(import *m, const char *dir) {
   int rc = look(m);
   if (rc == 0) rc = sdm_staging_begin(m->store, m->topic, m->partition, m->now, &m->staging);
-  if (rc == 0) rc = sdm_adopt(m->store->env.fs, dir, m->staging.dir, &m->config, &m->adopted);
-  if (rc == 0) rc = look(m);               /* what was listed or appended meanwhile */
-  if (rc == 0) rc = commit(m);
+  if (rc == 0) rc = sdm_adopt(m->store->env.fs, dir, m->staging.dir, &(sdm_adopt_options){&m->config, m->abort_open, m->now}, &m->adopted);
+  if (rc == 0) rc = look_and_commit(m);
+  if (rc == SDM_IO || rc == SDM_DISK_FULL) rc = sdm_fail_within(rc, "importing %s as %s-%d: ", dir, m->topic, m->partition);
   return sdm_staging_end(m->store, &m->staging, rc);
 }
 
-int sdm_store_import(sdm_store *s, const char *topic, const char *dir, int32_t partition, int64_t now, int64_t *end) {
-  import m = {.store = s, .topic = topic, .partition = partition, .now = now};
+int sdm_store_import(sdm_store *s, const char *topic, const char *dir, const sdm_import_options *options, int64_t now, sdm_import_report *out) {
+  int32_t partition = options->partition;
+  import m = {.store = s, .topic = topic, .partition = partition, .abort_open = options->abort_open, .now = now};
   int rc = sdm_store_check_writable(s);
   if (rc == 0) rc = sdm_topic_name_check(topic);
   if (rc == 0 && (partition < 0 || partition >= SDM_PARTITIONS_MAX)) {
@@ -126,7 +148,7 @@ int sdm_store_import(sdm_store *s, const char *topic, const char *dir, int32_t p
   if (rc < 0) return rc;
   sdm_store_saw(s, now);
   if ((rc = run(&m, dir)) < 0) return rc;
-  take_clean_offset(&m);
-  *end = m.adopted.log_end;
+  tell(&m);
+  *out = (sdm_import_report){m.adopted.log_end, m.adopted.left_out};
   return 0;
 }

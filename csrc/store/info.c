@@ -4,16 +4,17 @@
 #include "base/mem.h"
 #include "cleaner/cleanable.h"
 #include "log/stage.h"
+#include "log/transactions.h"
 #include "store/store.h"
 
 /* An array and, behind it, the text of its paths: one allocation. */
 static sdm_segment_info *new_infos(sdm_segment *const *segments, size_t count) {
   size_t text = 0;
-  for (size_t i = 0; i < count; i++) text += strlen(segments[i]->dir) + sizeof "/00000000000000000000.log";
+  for (size_t i = 0; i < count; i++) text += strlen(segments[i]->dir) + sizeof "/00000000000000000000.log.swap";
   sdm_segment_info *infos = sdm_calloc(1, count * sizeof *infos + text + 1);
   char *p = infos ? (char *)(infos + count) : NULL;
   for (size_t i = 0; infos && i < count; i++) {
-    char *path = sdm_segment_path(segments[i]->dir, segments[i]->base_offset, SDM_FILE_LOG, "");
+    char *path = sdm_segment_path(segments[i]->dir, segments[i]->base_offset, SDM_FILE_LOG, segments[i]->suffix);
     if (!path) {
       sdm_free(infos);
       return NULL;
@@ -100,17 +101,27 @@ static void take_counters(const sdm_control *c, sdm_log_stats *out) {
   out->keyless_dropped = atomic_load(&c->keyless_dropped);
 }
 
+static int last_stable(sdm_log *l, int64_t end, int64_t *out) {
+  sdm_transactions *t;
+  int rc = sdm_transactions_get(l, &t);
+  *out = rc == 0 && t && t->first_open < end ? t->first_open : end;
+  sdm_transactions_unref(t);
+  return rc;
+}
+
 int sdm_log_get_stats(sdm_log *l, int64_t now, sdm_log_stats *out) {
   sdm_log_config cfg;
   sdm_cleanable cleanable;
   sdm_log_stats s = {.purge_floor = -1};
   int rc = sdm_log_latest(l, &s.log_end_offset);
   if (rc == 0) rc = sdm_log_steadily(l, sum_sizes, &s);
+  if (rc == 0) rc = last_stable(l, s.log_end_offset, &s.last_stable_offset);
   if (rc < 0) return rc;
   s.log_start_offset = sdm_log_start(l);
   s.durable_offset = s.log_end_offset;
   s.clean_offset = sdm_first_dirty(l);
   if (l->control) take_counters(l->control, &s);
+  else s.truncated_bytes = l->bare_left_out;
   sdm_log_get_config(l, &cfg);
   if (cfg.cleanup_policy & SDM_POLICY_COMPACT) {
     if ((rc = sdm_cleanable_range(l, &cfg, now, &cleanable)) < 0) return rc;

@@ -82,13 +82,15 @@ function store:delete_topic(name, options) end
 ---only read. Every batch is verified and everything is durable before the topic shows it; after a failure nothing was imported. A
 ---missing topic is created with the store's defaults; one with fewer partitions gets more, those in between empty; a partition that is
 ---there must never have had a record. Retention applies at once: to keep old records, or to compact, create the topic with its configs
----first. What follows the last valid batch of the last segment, a torn end, is left out. A transaction that is still open stays so,
----since only a broker's coordinator could end it: read_committed readers see nothing from its first record on.
+---first. What follows the last valid batch of the last segment, a torn end, is left out, and counted: in the second result, and in
+---`truncated_bytes` of the topic's stats until the store is opened anew. A transaction that is still open stays so, since only a broker's
+---coordinator would end it: read_committed readers see nothing from its first record on. `abort_open` ends each with a marker behind the
+---last batch, at the store's clock.
 ---@param topic_name string
 ---@param dir string a bare partition directory of a broker, or of a store that is closed
----@param options? { partition?: integer } 0 when left out
+---@param options? { partition?: integer, abort_open?: boolean } 0 and false when left out
 ---@return integer? log_end_offset
----@return string? message
+---@return integer|string|nil left_out bytes; the message on failure
 ---@return sediment.code? code `exists`, `not_found`, `corrupt`, `unsupported`, `busy`, `readonly`, `unknown_partition`, `disk_full`, `io`
 function store:import(topic_name, dir, options) end
 
@@ -305,7 +307,8 @@ function topic:alter(config, names) end
 ---@field clean_offset integer where the next cleaning begins
 ---@field dirty_ratio number
 ---@field purge_floor integer highest offset of any tombstone that was removed; -1: none was
----@field truncated_bytes integer cut from the tail at the last opening
+---@field last_stable_offset integer where readers of committed records end: the log end, or where a transaction that is open begins
+---@field truncated_bytes integer cut from the tail at the last opening, or left out by import; of a bare partition: behind its end
 ---@field corrupt_batches integer met so far
 ---@field keyless_dropped integer by cleaning, since the opening
 

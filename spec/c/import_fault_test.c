@@ -119,9 +119,9 @@ static void make_source(void) {
 }
 
 static int import(sdm_store *s) {
-  int64_t end = 0;
-  int rc = sdm_store_import(s, "t", source, 0, NOW, &end);
-  if (rc == 0) CHECK_INT(end, RECORDS);
+  sdm_import_report report = {0};
+  int rc = sdm_store_import(s, "t", source, &(sdm_import_options){.abort_open = true}, NOW, &report);
+  if (rc == 0) CHECK_INT(report.log_end, RECORDS);
   return rc;
 }
 
