@@ -180,8 +180,8 @@ static int check_place(sdm_reader *r, const sdm_batch *b, const uint8_t **bytes)
   if (b->base_offset < expected || sdm_batch_last_offset(b) >= r->bound || !sdm_segment_can_hold(r->segment, b)) return misplaced(r, b, expected);
   if (b->base_offset == expected) return 0;
   if (r->dense && r->scanned_end >= 0) return misplaced(r, b, expected);
-  int rc = sdm_scan_displaced(&r->scan, b, expected, bytes);
-  return rc == 1 ? misplaced(r, b, expected) : rc;
+  int rc = r->dense ? sdm_scan_joins(&r->scan, b, bytes) : sdm_scan_displaced(&r->scan, b, expected, bytes);
+  return rc == !r->dense ? misplaced(r, b, expected) : rc < 0 ? rc : 0;
 }
 
 /* The end of the segment, or what is no batch. Of directories that others wrote: files may be padded, and the index tells of a .log that was cut. */

@@ -38,7 +38,7 @@ static int take_batch(indexer *x, const sdm_batch *b, const uint8_t *bytes, int6
 /* Batches must lie in the segment's range and ascend; one that does not is damage as well, since no CRC covers its base offset. */
 static int in_place(const indexer *x, sdm_scanner *s, const sdm_batch *b, const uint8_t **bytes) {
   if (b->base_offset < x->r->next_offset || !sdm_segment_can_hold(x->segment, b)) return 0;
-  if (x->dense) return x->lost || b->base_offset == x->r->next_offset;
+  if (x->dense) return x->lost ? sdm_scan_joins(s, b, bytes) : b->base_offset == x->r->next_offset;
   int rc = sdm_scan_displaced(s, b, x->r->next_offset, bytes);
   return rc < 0 ? rc : !rc;
 }

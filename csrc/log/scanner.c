@@ -131,29 +131,40 @@ int sdm_scan_header(sdm_scanner *s, sdm_batch *b) {
   return rc;
 }
 
-int sdm_scan_displaced(sdm_scanner *s, const sdm_batch *b, int64_t expected, const uint8_t **bytes) {
-  sdm_batch next;
-  int64_t behind = s->position, last = sdm_batch_last_offset(b);
+/* The header of the batch that follows b, which was scanned last; 0: none can be read there. `*bytes` (if not NULL) stays those of b. */
+static int peek_behind(sdm_scanner *s, const sdm_batch *b, sdm_batch *next, const uint8_t **bytes) {
+  int64_t behind = s->position;
   bool torn = s->torn;
-  if (b->base_offset <= expected) return 0;
-  int rc = peek(s, &next, SDM_BATCH_HEADER);
-  if (rc == SDM_IO || rc == SDM_NO_MEMORY) return rc;
-  int displaced = rc == 1 && next.base_offset > expected + b->last_offset_delta && next.base_offset <= last;
+  int rc = peek(s, next, SDM_BATCH_HEADER), have = 1;
   s->position = behind - b->size;
-  if (bytes && (rc = look(s, b->size, WINDOW)) < 0) return rc;
-  if (bytes) *bytes = here(s);
+  if (bytes && (have = look(s, b->size, WINDOW)) == 1) *bytes = here(s);
   s->position = behind;
   s->torn = torn;
-  return displaced;
+  if (have < 0) return have;
+  return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : rc == 1;
 }
 
-/* Whether a valid batch with a base offset of at least `offset` begins at `position`. */
+int sdm_scan_displaced(sdm_scanner *s, const sdm_batch *b, int64_t expected, const uint8_t **bytes) {
+  sdm_batch next;
+  int64_t last = sdm_batch_last_offset(b);
+  if (b->base_offset <= expected) return 0;
+  int rc = peek_behind(s, b, &next, bytes);
+  return rc == 1 ? next.base_offset > expected + b->last_offset_delta && next.base_offset <= last : rc;
+}
+
+int sdm_scan_joins(sdm_scanner *s, const sdm_batch *b, const uint8_t **bytes) {
+  sdm_batch next;
+  int rc = peek_behind(s, b, &next, bytes);
+  return rc == 1 ? next.base_offset == sdm_batch_last_offset(b) + 1 : rc < 0 ? rc : 1;
+}
+
+/* Whether a valid batch with a base offset above `offset` begins at `position`: what is damaged had at least one. */
 static int valid_here(sdm_scanner *s, int64_t offset, int64_t *budget) {
   sdm_batch b;
   int rc = look(s, SDM_BATCH_HEADER, WINDOW);
   if (rc <= 0) return rc;
   const uint8_t *p = here(s);
-  if (p[16] != 2 || (int64_t)sdm_get64(p) < offset || sdm_batch_decode(p, SDM_BATCH_HEADER, &b) < 0) return 0;
+  if (p[16] != 2 || (int64_t)sdm_get64(p) <= offset || sdm_batch_decode(p, SDM_BATCH_HEADER, &b) < 0) return 0;
   if (b.size > s->limit - s->position || (rc = look(s, b.size, WINDOW)) <= 0) return rc < 0 ? rc : 0;
   *budget -= b.size;
   return sdm_batch_crc_ok(here(s), &b) ? 1 : 0;

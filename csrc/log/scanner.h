@@ -34,6 +34,10 @@ int sdm_scan_header(sdm_scanner *s, sdm_batch *b);
 ** SDM_NO_MEMORY. */
 int sdm_scan_displaced(sdm_scanner *s, const sdm_batch *b, int64_t expected, const uint8_t **bytes);
 
+/* The same where there are no gaps, and damage hides where b must begin: whether the batch that follows, if one does, begins where b ends. 1, 0, SDM_IO,
+** SDM_NO_MEMORY. */
+int sdm_scan_joins(sdm_scanner *s, const sdm_batch *b, const uint8_t **bytes);
+
 /* 1: from `position` on there is the padding of a preallocated file: nothing but zeros, and enough of them for a batch's header; or nothing at all.
 ** 0: there is something. SDM_IO, SDM_NO_MEMORY. */
 int sdm_scan_padding(sdm_scanner *s);
@@ -45,11 +49,11 @@ int64_t sdm_scan_rest(sdm_scanner *s);
 ** as it goes, with fewer bytes behind it than it says, or zeros for the last of them. 1, 0, SDM_IO, SDM_NO_MEMORY. */
 int sdm_scan_unfinished(sdm_scanner *s, int64_t segment_base);
 
-/* The next batch that is valid, damage before it stepped over if a batch with a base offset of at least `offset` follows; `bytes` NULL: by its header alone.
+/* The next batch that is valid, damage before it stepped over if a batch with a base offset above `offset` follows; `bytes` NULL: by its header alone.
 ** 1, or 0 when there is none, or what no search helps against. For those who leave it to readers to report damage. */
 int sdm_scan_past_damage(sdm_scanner *s, int64_t offset, sdm_batch *b, const uint8_t **bytes);
 
-/* After SDM_CORRUPT: looks for the next valid batch whose base offset is at least `offset` behind the damage. 1: `position` is there. 0: none. */
+/* After SDM_CORRUPT: looks for the next valid batch whose base offset is above `offset`, where the damage begins. 1: `position` is there. 0: none. */
 int sdm_scan_resync(sdm_scanner *s, int64_t offset);
 
 #endif

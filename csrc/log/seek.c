@@ -24,7 +24,7 @@ typedef struct search {
   bool dense;
   int64_t seen;                            /* what was passed ends there */
   int64_t expected;                        /* where the next batch begins, -1: that cannot be told */
-  int64_t before;                          /* position of the batch that was passed last, INT64_MAX: none was */
+  int64_t before, seen_before;             /* position of the batch that was passed last, INT64_MAX: none was; `seen` then */
 } search;
 
 /* What is no batch may be where a damaged size led: then the damage begins with the batch before. */
@@ -32,7 +32,27 @@ static int64_t where_damage_begins(search *q, int64_t at) {
   sdm_batch b;
   const uint8_t *bytes;
   q->scan->position = q->before;
-  return q->before < at && sdm_scan_batch(q->scan, &b, &bytes) == SDM_CORRUPT ? q->before : at;
+  if (q->before >= at || sdm_scan_batch(q->scan, &b, &bytes) != SDM_CORRUPT) return at;
+  q->seen = q->seen_before;
+  return q->before;
+}
+
+/* Whether the batch that was just read claims offsets that cannot be its own. 1, 0, or a failure. */
+static int misplaced(search *q, const sdm_batch *b) {
+  if (q->dense && q->expected >= 0) return 0;          /* it begins where the one before it ended, whatever it says */
+  if (b->base_offset < q->seen || !sdm_segment_can_hold(q->segment, b)) return 1;
+  int rc = q->dense ? sdm_scan_joins(q->scan, b, NULL) : sdm_scan_displaced(q->scan, b, q->seen, NULL);
+  return rc < 0 ? rc : rc == !q->dense;
+}
+
+/* The next batch behind damage that is where it says. 1: the scanner has passed its header. */
+static int find_behind(search *q, sdm_batch *b) {
+  int rc;
+  while ((rc = sdm_scan_resync(q->scan, q->seen)) == 1 && (rc = sdm_scan_header(q->scan, b)) == 1) {
+    if ((rc = misplaced(q, b)) <= 0) return rc < 0 ? rc : 1;
+    q->scan->position--;                   /* the search goes on behind the place where it begins */
+  }
+  return rc;
 }
 
 /* 1: a batch from which the offset can be reached lies behind the damage, and the scanner stands there; else it stands at the damage. */
@@ -42,21 +62,11 @@ static int pass_damage(search *q, int64_t at) {
   q->scan->position = at;
   q->expected = -1;
   q->before = INT64_MAX;
-  if (sdm_scan_resync(q->scan, q->seen) == 1) {
-    int64_t found = q->scan->position;
-    bool reaches = sdm_scan_header(q->scan, &b) == 1 && b.base_offset <= q->offset;
-    q->scan->position = reaches ? found : at;
-    return reaches;
-  }
-  q->scan->position = at;
-  return 0;
-}
-
-/* Whether the batch that was just read claims offsets that cannot be its own. 1, 0, or a failure. */
-static int misplaced(search *q, const sdm_batch *b) {
-  if (q->dense) return 0;                  /* it begins where the one before it ended, whatever it says */
-  if (b->base_offset < q->seen || !sdm_segment_can_hold(q->segment, b)) return 1;
-  return sdm_scan_displaced(q->scan, b, q->seen, NULL);
+  int rc = find_behind(q, &b);
+  bool reaches = rc == 1 && b.base_offset <= q->offset;
+  q->scan->position = reaches ? q->scan->position - b.size : at;
+  if (reaches && q->dense) q->expected = b.base_offset;
+  return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : reaches;
 }
 
 /* Where the batch ends: as it says, or, when it is known where it must begin, as many offsets behind that. No CRC covers what it says. */
@@ -77,16 +87,27 @@ static int pass(search *q) {
     q->scan->position = at;
     return 0;
   }
-  q->expected = q->seen = end;
   q->before = at;
+  q->seen_before = q->seen;
+  q->expected = q->seen = end;
   return 1;
+}
+
+/* At 0 with the segment; elsewhere the index has confirmed where the batch ends. */
+static int64_t where_it_begins(search *q) {
+  sdm_batch b;
+  int64_t at = q->scan->position;
+  if (at == 0) return q->segment->base_offset;
+  int rc = sdm_scan_header(q->scan, &b);
+  q->scan->position = at;
+  return rc == 1 ? b.base_offset : -1;
 }
 
 int sdm_seek(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit, bool dense, int64_t *expected) {
   search q = {.segment = s, .scan = scan, .offset = offset, .dense = dense, .seen = s->base_offset, .before = INT64_MAX};
   int rc = sdm_seek_near(s, scan, offset, limit);
   if (rc < 0) return rc;
-  q.expected = dense && scan->position == 0 ? s->base_offset : -1;
+  q.expected = dense ? where_it_begins(&q) : -1;
   while ((rc = pass(&q)) == 1) {}
   *expected = q.expected;
   return rc;

@@ -392,6 +392,35 @@ TEST(a_flipped_base_offset) {
   }
 }
 
+/* Sectors that never reached the disk, up to a batch's magic: it stands with another base offset, and its CRC holds. */
+static void torn_base_case(size_t lost, int64_t base) {
+  fixture f;
+  fixture_batch b[8];
+  uint8_t zeros[1024] = {0};
+  begin(&f, 6);
+  CHECK_INT(fixture_batches(&f, LOG0, b, 8), 6);
+  fixture_power_loss(&f);
+  sdm_put64(zeros + b[lost].position, (uint64_t)base);
+  fixture_write(&f, LOG0, zeros, (size_t)b[lost].position + 8, 0);
+  fixture_open(&f);
+  CHECK_INT(corrupt(&f), 1 + (base > 0));
+  fixture_check_from(&f, f.log, 3 * (int64_t)lost + 3);
+  for (int64_t from = 0; from < 18; from++) {
+    sdm_reader *r;
+    sdm_record record;
+    CHECK_INT(sdm_reader_open(f.log, from, 18, 0, &r), 0);
+    while (sdm_reader_next(r, &record) == 1) CHECK(record.offset >= 3 * (int64_t)lost + 3);
+    sdm_reader_close(r);
+  }
+  fixture_end(&f);
+}
+
+TEST(a_torn_base_offset_behind_torn_batches) {
+  for (size_t lost = 1; lost < 5; lost++) torn_base_case(lost, 0);
+  torn_base_case(4, 5);
+  torn_base_case(2, 300);
+}
+
 /* ---- bounds ---- */
 
 TEST(the_end_below_the_start) {
