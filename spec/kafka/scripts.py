@@ -52,7 +52,7 @@ class Writer:
         return [b"a", b"b", b"", b"\x00\xff"][:self.rng.randint(1, 4)]
 
     def many_keys(self):
-        return [b"key%d" % i for i in range(self.rng.randint(20, 300))]
+        return [b"key%d" % i + b"y" * (i % 4) for i in range(self.rng.randint(20, 300))]      # of all lengths that the hash tells apart
 
     def set(self, **changes):
         changes = {k.replace("_", "."): v for k, v in changes.items()}
@@ -116,15 +116,15 @@ class Writer:
         elif rng.random() < 0.15:
             self.set(segment_ms=rng.choice([1, 60_000, 600_000]))
         if rng.random() < 0.2 and not self.staged:
-            self.set(max_compaction_lag_ms=rng.choice([600_001, 3_600_000]))
+            self.set(max_compaction_lag_ms=rng.choice([600_001, 3_600_000]), min_cleanable_dirty_ratio=rng.choice([0.5, 1, 1]))     # 1: only the lag
         if rng.random() < 0.3 and not self.partitions:
             self.set(message_timestamp_after_max_ms=10**15)
         if rng.random() < 0.05 and not self.partitions:
             self.set(message_timestamp_before_max_ms=600_000)
         if rng.random() < 0.1:
             self.set(message_timestamp_type="LogAppendTime")
-        if rng.random() < 0.1 and self.kind == "plain":
-            self.set(max_message_bytes=rng.choice([300, 900]))
+        if rng.random() < (0.3 if self.uniform else 0.1) and self.kind == "plain":
+            self.set(max_message_bytes=UNIFORM if self.uniform else rng.choice([300, 900]))
 
     def timestamp(self):
         rng, kind = self.rng, self.rng.choice(self.clocks)
