@@ -147,7 +147,7 @@ def facts_of_segments(script):
     return (lambda segments: [base for base, _ in segments]) if ours_alone else (lambda segments: segments)
 
 
-def explain(script, kafka_lines, our_lines, intended=True):
+def explain(script, kafka_lines, our_lines):
     """Yields (Kafka's answer, ours, rule, what then): the rule's name where one explains a difference, "differs" where none does."""
     kafka, ours = comparable(script, kafka_lines), comparable(script, our_lines)
     states, last_scan, segments = states_at(script, kafka), None, facts_of_segments(script)
@@ -157,18 +157,16 @@ def explain(script, kafka_lines, our_lines, intended=True):
         if k is not None and o is not None and same(k, o, segments):
             yield k, o, None, GO_ON
             continue
-        rule = None
-        if intended:
-            step = Step(k, o, kafka[i + 1] if i + 1 < len(kafka) else None, ours[i + 1] if i + 1 < len(ours) else None, last_scan,
-                        *(states[i] if i < len(states) else ({}, 0, False)))
-            rule = next(((f.__name__, then) for f, one, other, then in RULES if isinstance(k, one) and isinstance(o, other) and f(step)), None)
+        step = Step(k, o, kafka[i + 1] if i + 1 < len(kafka) else None, ours[i + 1] if i + 1 < len(ours) else None, last_scan,
+                    *(states[i] if i < len(states) else ({}, 0, False)))
+        rule = next(((f.__name__, then) for f, one, other, then in RULES if isinstance(k, one) and isinstance(o, other) and f(step)), None)
         yield (k, o, *(rule or ("differs", STOP)))
 
 
-def difference(script, kafka_lines, our_lines, intended=True):
+def difference(script, kafka_lines, our_lines):
     """The first unexplained difference as (kind, text), or None; and the names of the rules that were needed."""
     used = []
-    for i, (k, o, rule, then) in enumerate(explain(script, kafka_lines, our_lines, intended)):
+    for i, (k, o, rule, then) in enumerate(explain(script, kafka_lines, our_lines)):
         if rule == "differs":
             kind = tuple(x.code if isinstance(x, Refusal) else type(x).__name__ for x in (k, o))
             return (kind, f"answer {i + 1}:\n" + describe(k, o, facts_of_segments(script))), used

@@ -302,7 +302,7 @@ def without(script, what):
 
 
 def for_model(script):
-    """Without what the model of the contract does not know: full indexes, maps that are too small, processes."""
-    for what in "full indexes", "a map too small for the keys":
+    """Without what the model does not know: full indexes, maps that are too small, the choice of a partition, processes."""
+    for what in "full indexes", "a map too small for the keys", "several partitions":
         script = without(script, what)
     return ["reopen" if line == "kill" else line for line in script]
