@@ -1,6 +1,6 @@
 #!/bin/sh
-# Sediment judged by Kafka: random scripts through both, codecs, the hand-over to a broker and back, the dump tool over every store that the specs
-# leave behind. Ends with "N passed, N failed".
+# Sediment judged by Kafka: random scripts through both, bugs that they must find, codecs, the hand-over to a broker and back, the dump tool over
+# every store that the specs leave behind. Ends with "N passed, N failed".
 #     LUA= LUA54=lua5.4 LUAJIT=luajit tools/run-kafka.sh N SEED         LUA: that one only
 cd "$(dirname "$0")/.." || exit 1
 n=${1:-300} seed=${2:-1} lua54=${LUA54:-lua5.4} luajit=${LUAJIT:-luajit}
@@ -32,6 +32,8 @@ part() {                                  # part NAME COMMAND...
 spec/kafka/referee classpath > "$TMPDIR/classpath" || exit 1
 
 part "differential test" python3 spec/kafka/differ.py --codecs --n "$n" --seed "$seed" --lua "$(echo "$luas" | tr ' ' ,)"
+part "model" python3 spec/kafka/differ.py --model --n $(((n + 2) / 3)) --seed "$seed" --lua "${luas%% *}"
+part "bugs planted" python3 spec/kafka/selftest.py --lua "${luas%% *}"
 for lua in $luas; do
     part "codecs, $lua" env LUA="$lua" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/codecs "$LUA"'
     part "survivors, $lua" env LUA="$lua" SEED="$seed" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/survivors --lua "$LUA" --n 30 --seed "$SEED"'

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Random scripts through real Kafka (the referee) and through Sediment's Lua contract (run.lua): every difference that no rule
-explains is shrunk to a short script and printed. Exit 0: agreement, 1: a difference, 2: something did not run.
+"""Random scripts through real Kafka (the referee) and through Sediment, as this tree has built it (run.lua): every difference that no
+rule explains is shrunk to a short script and printed. Exit 0: agreement, 1: a difference, 2: something did not run.
 
-    differ.py --model --n 500                  the model of the contract against Kafka
-    differ.py --model --kafka --n 500          the same without Sediment's intended differences: no rule may be needed
-    make kafka N=500                           the product against Kafka; by hand, LUA_PATH and LUA_CPATH must lead to it
+    differ.py --n 500 --codecs                 (make kafka N=500 does it, too)
+    differ.py --model --n 300                  the model that spec/model_spec.lua compares with, in place of the product
     differ.py --script FILE                    one script; prints both outputs
 
 Needs the referee beside this file (or KAFKA_REFEREE) and whatever the referee needs. TMPDIR in memory makes it three
@@ -15,6 +14,7 @@ from rules import Refusal, Scan, difference, observations
 from scripts import REACH, Writer, for_model, processes, sensible, without
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 REFEREE = os.environ.get("KAFKA_REFEREE", str(HERE / "referee"))
 TOPIC = "t"
 HANG_SECONDS = 30
@@ -69,17 +69,9 @@ class Referee:
 class Lua:
     """The product: a process for each script, and another after each kill."""
 
-    def __init__(self, options, scratch):
-        self.lua, self.scratch, self.count = options.lua.split(","), scratch, itertools.count()
-        self.paths = {lua: self.environment(lua, options) for lua in self.lua}
-
-    def environment(self, lua, options):
-        if options.model:
-            model = {"LUA_PATH": str(HERE / "model" / "?.lua")}
-            return dict(os.environ, **model, **({"SEDIMENT_MODEL_KAFKA": "1"} if options.kafka else {}))
-        if len(self.lua) == 1:
-            return dict(os.environ)                                     # whatever its paths lead to
-        return tree(lua)
+    def __init__(self, names, scratch, environment=None):
+        self.lua, self.scratch, self.count = names.split(","), scratch, itertools.count()
+        self.paths = {lua: (environment or tree)(lua) for lua in self.lua}
 
     def ask(self, script, which=0):
         home, lines = self.scratch / f"s{next(self.count)}", []
@@ -104,11 +96,15 @@ class Lua:
         return r.stdout.splitlines() + died, not died
 
 
-def tree(lua):
-    """The environment in which this Lua finds the module that this tree has built."""
+def tree(lua, root=ROOT):
+    """The environment in which this Lua finds the module that the tree has built."""
     script = 'eval "$(sh "$1" "$2")" && env -0'
-    r = subprocess.run(["sh", "-c", script, "env", str(HERE.parent.parent / "tools" / "env.sh"), lua], capture_output=True, check=True)
+    r = subprocess.run(["sh", "-c", script, "env", str(root / "tools" / "env.sh"), lua], capture_output=True, check=True)
     return dict(e.split("=", 1) for e in r.stdout.decode().split("\0") if e)
+
+
+def model(_):
+    return dict(os.environ, LUA_PATH=str(HERE / "model" / "?.lua"))
 
 
 def shrink(script, differs, seconds):
@@ -133,12 +129,11 @@ def shrink(script, differs, seconds):
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--lua", default="lua5.4", help="lua5.4, luajit, or both: lua5.4,luajit (then the tree's module is used)")
+    p.add_argument("--lua", default="lua5.4", help="lua5.4, luajit, or both: lua5.4,luajit")
     p.add_argument("--n", type=int, default=100, help="how many scripts")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--codecs", action="store_true", help="compressed batches too")
     p.add_argument("--model", action="store_true", help="over the model beside this file")
-    p.add_argument("--kafka", action="store_true", help="allow no intended difference (the model then has none)")
     p.add_argument("--reach", action="store_true", help="count the scripts that say something else without what they are to reach")
     p.add_argument("--no-file-times", dest="file_times", action="store_false",
                    help="keep clear of ages that come from file times: for a product whose file times do not follow the store's clock")
@@ -152,13 +147,13 @@ def main():
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(124))             # so that a time limit leaves no folders behind
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="differ-"))
-    referee, lua = Referee(scratch), Lua(options, scratch)
+    referee, lua = Referee(scratch), Lua(options.lua, scratch, model if options.model else tree)
     try:
         if options.script:
             script = [l.strip() for l in open(options.script) if l.strip() and not l.startswith("#")]
             kafka, ours = referee.ask(script), lua.ask(script)
             print("\n".join(["--- kafka"] + kafka + ["--- ours"] + ours))
-            found, used = difference(script, kafka, ours, not options.kafka)
+            found, used = difference(script, kafka, ours)
             print("--- verdict:", found[1] if found else "no difference", "".join(f" [{u}]" for u in used))
             return 1 if found else 0
         return sweep(options, referee, lua)
@@ -173,7 +168,7 @@ class Sweep:
         self.failures, self.rules, self.seen, self.reach = 0, collections.Counter(), collections.Counter(), collections.Counter()
 
     def verdict(self, script, i):
-        return difference(script, self.referee.ask(script), self.lua.ask(script, i), not self.options.kafka)
+        return difference(script, self.referee.ask(script), self.lua.ask(script, i))
 
     def one(self, i, pool):
         """Whether to go on after script number i."""
@@ -182,7 +177,7 @@ class Sweep:
             script = for_model(script)
         waiting = pool.submit(self.lua.ask, script, i)
         kafka = self.referee.ask(script)
-        found, used = difference(script, kafka, waiting.result(), not self.options.kafka)
+        found, used = difference(script, kafka, waiting.result())
         self.count(script, kafka, used)
         if found is None:
             return True

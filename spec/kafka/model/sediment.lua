@@ -1,9 +1,8 @@
 -- A naive model of Sediment's Lua contract: plain tables, no files, one process, partition 0 unless told otherwise. It says what a log
 -- must contain after every call, segment by segment and byte by byte (uncompressed sizes), so that product and Kafka can be compared.
---
--- SEDIMENT_MODEL_KAFKA=1 switches off the four places where Sediment differs from Kafka on purpose; each is marked "strict" below.
--- Then no difference from Kafka is allowed at all.
-local strict = os.getenv "SEDIMENT_MODEL_KAFKA" == nil
+-- spec/model_spec.lua compares with it; spec/kafka/differ.py --model compares it with Kafka. Where Sediment differs from Kafka on purpose,
+-- so does the model ("on purpose" below). It knows nothing of files and processes, the choice of a partition, the stage, compression, full
+-- indexes, jitter, offset maps that are too small, and transactions.
 
 local M = { _VERSION = "model" }
 local stores = {}                 -- path -> what a disk would keep: { topics = { name -> topic } }
@@ -225,7 +224,7 @@ local function retain(p, cfg, now, gone)
   if limit >= 0 then
     local over = bytes_of(p.segments) - limit
     drop_oldest(p, count_oldest(p, function(seg, following)
-      if strict and not following then return false end              -- strict: size never takes the active segment
+      if not following then return false end                         -- on purpose: size never takes the active segment
       over = over - seg.size
       return over >= 0
     end), gone, now)
@@ -310,7 +309,7 @@ local function drop_tombstone(p, r, report)
   report.tombstones_removed = report.tombstones_removed + 1
 end
 
--- Strict: tombstones of the clean part whose time is up go even if nothing is dirty.
+-- On purpose: tombstones of the clean part whose time is up go even if nothing is dirty.
 local function purge(p, cfg, first, now, report)
   local due = each_record(p, 0, first, function(r, b) return expired(r, b, now) or nil end)
   if not due then return false end
@@ -357,7 +356,7 @@ local function compact(p, cfg, force, now, report)
   if dirty > 0 and due then
     clean(p, cfg, first, bound, now, report)
     done = true
-  elseif strict then
+  else
     done = purge(p, cfg, math.min(first, active(p).base), now, report)   -- the log may start in the active segment
   end
   if done then report.partitions = report.partitions + 1 end
@@ -429,8 +428,7 @@ function Topic:offset_for_time(ms, p)
           if r.timestamp >= ms and r.offset >= part.start then return r.offset end
         end
       end
-      if not strict then return nil end        -- strict: a lookup goes on to later segments
-    end
+    end                                        -- on purpose: a lookup goes on to later segments
   end
   return nil
 end
@@ -538,9 +536,9 @@ function Store:maintain(options)
   for _, name in ipairs(self:topics()) do
     local topic = self:topic(name)
     local cfg = topic:config()
-    for _, p in ipairs(topic.state.partitions) do                    -- strict: segment.ms rolls an idle log as well
+    for _, p in ipairs(topic.state.partitions) do                    -- on purpose: segment.ms rolls an idle log as well
       local seg = active(p)
-      if strict and seg.size > 0 and now - seg.first_append > max_segment_ms(cfg) then
+      if seg.size > 0 and now - seg.first_append > max_segment_ms(cfg) then
         roll(p, now)
         report.rolled = report.rolled + 1
       end
