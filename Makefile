@@ -104,13 +104,14 @@ $(O)/spec/%_test: $(O)/spec/obj/%_test.o $(O)/spec/libhelpers.a $(O)/libsediment
 
 # ---- crashes on a simulated disk ----
 
-SIM_SRC := $(sort $(wildcard spec/sim/*.c))
+SIM_MAINS := torture flips
+SIM_OBJ := $(patsubst spec/sim/%.c,$(O)/spec/sim/%.o,$(filter-out $(SIM_MAINS:%=spec/sim/%.c),$(sort $(wildcard spec/sim/*.c))))
 
 $(O)/spec/sim/%.o: spec/sim/%.c Makefile
 	@mkdir -p $(@D)
 	$(COMPILE) -Ispec -c -o $@ $<
 
-$(O)/torture: $(SIM_SRC:spec/sim/%.c=$(O)/spec/sim/%.o) $(O)/libsediment.a
+$(SIM_MAINS:%=$(O)/%): $(O)/%: $(O)/spec/sim/%.o $(SIM_OBJ) $(O)/libsediment.a
 	$(LINK) -o $@ $^ $(LDLIBS)
 
 SECONDS_OF_TORTURE = $(or $(SECONDS),1200)

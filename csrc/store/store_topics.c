@@ -19,7 +19,7 @@ static int read_file(sdm_store *s, sdm_topics_file *out) {
   char *path = sdm_format("%s/%s", s->env.root, SDM_TOPICS_NAME), *text = NULL;
   size_t size = 0;
   int rc = path ? read_text(s, path, &text, &size) : sdm_no_memory();
-  if (rc == 0) rc = sdm_topics_decode(out, text ? text : "", size);
+  if (rc == 0 && text) rc = sdm_topics_decode(out, text, size);
   sdm_free(text);
   sdm_free(path);
   return rc < 0 ? sdm_fail_within(rc, "%s: ", s->env.root) : 0;

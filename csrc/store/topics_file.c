@@ -121,7 +121,6 @@ static int take_any(parser *p) {
 }
 
 int sdm_topics_decode(sdm_topics_file *f, const char *text, size_t size) {
-  if (size == 0) return 0;
   parser p;
   memset(&p, 0, sizeof p);
   p.text = p.next = text;

@@ -23,7 +23,7 @@ typedef struct sdm_topics_file {
   size_t count, capacity;
 } sdm_topics_file;                        /* zero-initialised is empty */
 
-int sdm_topics_decode(sdm_topics_file *f, const char *text, size_t size);      /* SDM_CORRUPT with line number; empty text: none */
+int sdm_topics_decode(sdm_topics_file *f, const char *text, size_t size);      /* SDM_CORRUPT with line number */
 int sdm_topics_encode(const sdm_topics_file *f, sdm_buf *out);
 sdm_topic_entry *sdm_topics_find(const sdm_topics_file *f, const char *name);  /* the live one of that name, or NULL */
 int sdm_topics_add(sdm_topics_file *f, const sdm_topic_entry *e);              /* copies */

@@ -472,6 +472,18 @@ static uint64_t digest(const sim_node *n, bool (*leave_out)(const char *name)) {
 
 uint64_t sim_digest(const sim_disk *d, bool (*leave_out)(const char *name)) { return digest(d->root, leave_out); }
 
+static void each_file(const sim_node *n, const char *path, void (*f)(void *context, const char *path, int64_t size), void *context) {
+  for (size_t i = 0; i < n->entries.count; i++) {
+    const sim_entry *e = &n->entries.items[i];
+    char below[1024];
+    if (snprintf(below, sizeof below, "%s/%s", path, e->name) >= (int)sizeof below) abort();
+    if (e->node->folder) each_file(e->node, below, f, context);
+    else f(context, below, (int64_t)e->node->size);
+  }
+}
+
+void sim_each_file(const sim_disk *d, void (*f)(void *context, const char *path, int64_t size), void *context) { each_file(d->root, SIM_ROOT, f, context); }
+
 static void print(const sim_node *n, int depth) {
   for (size_t i = 0; i < n->entries.count; i++) {
     const sim_entry *e = &n->entries.items[i];

@@ -42,6 +42,7 @@ const char *sim_call_name(sim_call c);
 
 /* A digest of everything that programs see in the folder, but the files that `leave_out` names: two disks alike have the same. */
 uint64_t sim_digest(const sim_disk *d, bool (*leave_out)(const char *name));
+void sim_each_file(const sim_disk *d, void (*f)(void *context, const char *path, int64_t size), void *context);
 void sim_print(const sim_disk *d);        /* names and sizes, for a failure */
 
 #endif

@@ -53,7 +53,7 @@ typedef struct found {                    /* what the store has of one log */
   int64_t from;                           /* what the ledger has from here on is looked for */
 } found;
 
-static bool is(const sdm_record *r, const ledger_entry *e) {
+bool ledger_is(const sdm_record *r, const ledger_entry *e) {
   char key[8], value[LEDGER_VALUE_MAX];
   ledger_key(e->key, key);
   if (r->key_size != (int32_t)strlen(key) || memcmp(r->key, key, (size_t)r->key_size) != 0) return false;
@@ -70,11 +70,11 @@ static const char *take(found *f, const sdm_record *r) {
   f->last = r->offset;
   while (f->next < l->count && l->items[f->next].offset < r->offset) f->next++;
   if (f->next < l->count && l->items[f->next].offset == r->offset) {
-    if (!is(r, &l->items[f->next])) return wrong(l, "offset %lld holds another record than was appended", (long long)r->offset);
+    if (!ledger_is(r, &l->items[f->next])) return wrong(l, "offset %lld holds another record than was appended", (long long)r->offset);
     f->present[f->next++] = true;
     return NULL;
   }
-  if (r->offset >= l->handed && f->came < l->coming_count && is(r, &l->coming[f->came])) {
+  if (r->offset >= l->handed && f->came < l->coming_count && ledger_is(r, &l->coming[f->came])) {
     f->came++;
     return NULL;
   }

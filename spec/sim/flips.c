@@ -1,0 +1,280 @@
+/* Every bit of a small store's files changed, and every file cut at every length, one at a time: what is read then is what was appended, or it is told what
+** is damaged, and where; records outside the batch that was hit stay readable; compaction does not make damage look whole.
+**
+**   flips [--seed SEED] [--every N] [--verbose]        N: only each Nth change
+**
+** The store is what a history of random operations leaves after an orderly close.
+*/
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log/scanner.h"
+#include "sim/world.h"
+#include "store/store.h"
+
+enum { STEPS = 90, RECORDS_MAX = 500, FAILURES_SHOWN = 20 };
+
+typedef struct truth {                    /* what a log has */
+  int64_t offsets[RECORDS_MAX];
+  ledger_entry what[RECORDS_MAX];
+  bool found[RECORDS_MAX];
+  size_t count;
+  int64_t start, end;
+} truth;
+
+typedef struct flips {
+  world w;
+  truth logs[LEDGER_LOGS];
+  uint64_t every, turn, tried, told, failures;
+  const char *path;                       /* of the file that is changed */
+  char how[80], why[700];                 /* the change; the first thing that was wrong */
+  int64_t low, high;                      /* offsets that may be lost by it, in the log `log`; high < low: none */
+  const char *log;
+  bool said;                              /* damage was reported */
+} flips;
+
+__attribute__((format(printf, 2, 3))) static void wrong(flips *f, const char *format, ...) {
+  va_list args;
+  if (f->why[0]) return;
+  va_start(args, format);
+  vsnprintf(f->why, sizeof f->why, format, args);
+  va_end(args);
+}
+
+/* Only damage may be the reason, and the message names the file. */
+static void take_failure(flips *f, int rc, const char *doing) {
+  if (rc != SDM_CORRUPT && rc != SDM_OFFSET_OUT_OF_RANGE) wrong(f, "%s fails with %s: %s", doing, sdm_code_name(rc), sdm_errmsg());
+  else if (rc == SDM_CORRUPT && !strstr(sdm_errmsg(), SIM_ROOT)) wrong(f, "%s does not say where: %s", doing, sdm_errmsg());
+  f->said = true;
+}
+
+/* ---- what there is ---- */
+
+static const ledger_entry *appended(const ledger_log *l, int64_t offset) {
+  for (size_t i = 0; i < l->count; i++) {
+    if (l->items[i].offset == offset) return &l->items[i];
+  }
+  return NULL;
+}
+
+static void learn(flips *f, sdm_store *s, int i) {
+  truth *t = &f->logs[i];
+  const ledger_log *l = &f->w.ledger.logs[i];
+  sdm_topic *topic;
+  sdm_log *log;
+  sdm_reader *r;
+  sdm_record record;
+  if (!l->exists) return;
+  if (sdm_topic_open(s, l->name, NULL, f->w.now, &topic) < 0 || sdm_topic_log(topic, 0, f->w.now, &log) < 0) abort();
+  if (sdm_log_earliest(log, &t->start) < 0 || sdm_log_latest(log, &t->end) < 0 || sdm_reader_open(log, t->start, SDM_TO_END, 0, &r) < 0) abort();
+  while (sdm_reader_next(r, &record) == 1) {
+    const ledger_entry *e = appended(l, record.offset);
+    if (!e || !ledger_is(&record, e) || t->count == RECORDS_MAX) abort();
+    t->offsets[t->count] = record.offset;
+    t->what[t->count++] = *e;
+  }
+  sdm_reader_close(r);
+  sdm_topic_release(topic);
+}
+
+/* ---- reading it after a change ---- */
+
+static void take(flips *f, truth *t, const sdm_record *r) {
+  for (size_t i = 0; i < t->count; i++) {
+    if (t->offsets[i] != r->offset) continue;
+    if (!ledger_is(r, &t->what[i])) wrong(f, "offset %lld holds another record", (long long)r->offset);
+    t->found[i] = true;
+    return;
+  }
+  wrong(f, "offset %lld was never there", (long long)r->offset);
+}
+
+/* Reads from `from` on; returns where it ended. */
+static int64_t read_from(flips *f, truth *t, sdm_log *log, int64_t from) {
+  sdm_reader *r;
+  sdm_record record;
+  int rc = sdm_reader_open(log, from, SDM_TO_END, 0, &r);
+  if (rc < 0) {
+    take_failure(f, rc, "a reader");
+    return from;
+  }
+  while ((rc = sdm_reader_next(r, &record)) == 1) take(f, t, &record);
+  if (rc < 0) take_failure(f, rc, "reading");
+  int64_t ended = rc < 0 ? sdm_reader_position(r) : INT64_MAX;
+  sdm_reader_close(r);
+  return ended;
+}
+
+static void read_all(flips *f, truth *t, sdm_log *log) {
+  int64_t start = 0, end = 0;
+  memset(t->found, 0, sizeof t->found);
+  if (sdm_log_earliest(log, &start) < 0 || sdm_log_latest(log, &end) < 0) wrong(f, "no bounds: %s", sdm_errmsg());
+  if (end < t->end) wrong(f, "the log ends at %lld instead of %lld", (long long)end, (long long)t->end);
+  for (int64_t from = start; from < end && !f->why[0];) {
+    int64_t ended = read_from(f, t, log, from);
+    from = ended > from ? ended : from + 1;
+  }
+}
+
+/* Only the batch that was hit may be missing (of a file that was cut all from there on), and not in silence. */
+static void check_missing(flips *f, const char *name, truth *t, sdm_log *log) {
+  sdm_log_stats stats;
+  size_t missing = 0;
+  for (size_t i = 0; i < t->count; i++) {
+    if (t->found[i]) continue;
+    missing++;
+    if (!f->log || strcmp(f->log, name) != 0 || t->offsets[i] < f->low || t->offsets[i] > f->high) wrong(f, "offset %lld is missing", (long long)t->offsets[i]);
+  }
+  if (missing == 0) return;
+  if (sdm_log_get_stats(log, f->w.now, &stats) < 0) wrong(f, "no stats: %s", sdm_errmsg());
+  else if (!f->said && stats.truncated_bytes == 0 && stats.corrupt_batches == 0) wrong(f, "%zu records are missing in silence", missing);
+}
+
+static void check_log(flips *f, sdm_store *s, int i) {
+  truth *t = &f->logs[i];
+  sdm_topic *topic;
+  sdm_log *log;
+  sdm_compact_report report;
+  const char *name = f->w.ledger.logs[i].name;
+  if (!f->w.ledger.logs[i].exists) return;
+  int rc = sdm_topic_open(s, name, NULL, f->w.now, &topic);
+  if (rc < 0) {
+    take_failure(f, rc, "opening the topic");
+    return;
+  }
+  if ((rc = sdm_topic_log(topic, 0, f->w.now, &log)) < 0) {
+    take_failure(f, rc, "opening the partition");
+  } else {
+    read_all(f, t, log);
+    check_missing(f, name, t, log);
+    if (f->tried % 8 == 0 && strcmp(name, "d") != 0) {
+      if ((rc = sdm_topic_compact(topic, true, f->w.now, &report)) < 0) take_failure(f, rc, "compacting");
+      for (int64_t from = t->start; from < t->end && !f->why[0];) {
+        int64_t ended = read_from(f, t, log, from);
+        from = ended > from ? ended : from + 1;
+      }
+    }
+  }
+  sdm_topic_release(topic);
+}
+
+/* Takes the disk over. */
+static void check(flips *f, sim_disk *disk) {
+  sdm_store *s;
+  f->tried++;
+  f->said = false;
+  int rc = world_open(disk, f->w.now, &s);
+  if (rc < 0) take_failure(f, rc, "opening the store");
+  for (int i = 0; rc == 0 && i < LEDGER_LOGS; i++) check_log(f, s, i);
+  if (rc == 0) sdm_store_unref(s);
+  sim_free(disk);
+  f->told += f->said;
+  if (!f->why[0]) return;
+  if (f->failures++ < FAILURES_SHOWN) printf("%s, %s: %s\n", f->path, f->how, f->why);
+  f->why[0] = 0;
+}
+
+/* ---- the changes ---- */
+
+static bool is_turn(flips *f) { return f->turn++ % f->every == 0; }
+
+static sim_disk *changed(flips *f, int64_t position, uint8_t mask) {
+  sim_disk *d = sim_death(f->w.disk);
+  sdm_file *file;
+  uint8_t byte;
+  size_t got;
+  if (sim_fs(d)->open(sim_fs(d), f->path, SDM_OPEN_WRITE, &file) < 0 || sim_fs(d)->read(file, &byte, 1, position, &got) < 0) abort();
+  byte ^= mask;
+  if (sim_fs(d)->write(file, &byte, 1, position) < 0) abort();
+  sim_fs(d)->close(file);
+  return d;
+}
+
+static sim_disk *cut(flips *f, int64_t size) {
+  sim_disk *d = sim_death(f->w.disk);
+  sdm_file *file;
+  if (sim_fs(d)->open(sim_fs(d), f->path, SDM_OPEN_WRITE, &file) < 0 || sim_fs(d)->truncate(file, size) < 0) abort();
+  sim_fs(d)->close(file);
+  return d;
+}
+
+/* The reserve is never read, and the most of a page is its stage, which is empty. */
+static int64_t counts(const char *path, int64_t size) {
+  if (strstr(path, "sediment.reserve")) return 0;
+  return strstr(path, "sediment.control") && size > 4096 ? 4096 : size;
+}
+
+/* The batches of a .log: a change at `at` may cost the one that it hits. */
+static void find_hit(flips *f, const char *path, int64_t size, int64_t at, bool cut) {
+  sdm_scanner scan = {0};
+  sdm_batch b;
+  sdm_file *file;
+  f->log = NULL;
+  if (strcmp(path + strlen(path) - 4, ".log") != 0) return;
+  for (int i = 0; i < LEDGER_LOGS; i++) {
+    char folder[40];
+    snprintf(folder, sizeof folder, "/%s-0/", f->w.ledger.logs[i].name);
+    if (strstr(path, folder)) f->log = f->w.ledger.logs[i].name;
+  }
+  if (sim_fs(f->w.disk)->open(sim_fs(f->w.disk), path, SDM_OPEN_READ, &file) < 0) abort();
+  sdm_scanner_start(&scan, file, 0, size);
+  f->low = INT64_MAX;
+  while (sdm_scan_header(&scan, &b) == 1) {
+    if (scan.position <= at) continue;
+    if (f->low == INT64_MAX) f->low = b.base_offset;
+    f->high = sdm_batch_last_offset(&b);
+    if (!cut) break;
+  }
+  sdm_scanner_free(&scan);
+  sim_fs(f->w.disk)->close(file);
+}
+
+static void change_file(void *context, const char *path, int64_t size) {
+  flips *f = context;
+  int64_t end = counts(path, size);
+  f->path = path;
+  for (int64_t at = 0; at < end; at++) {
+    for (int bit = 0; bit < 8; bit++) {
+      if (!is_turn(f)) continue;
+      snprintf(f->how, sizeof f->how, "bit %d of byte %lld changed", bit, (long long)at);
+      find_hit(f, path, size, at, false);
+      check(f, changed(f, at, (uint8_t)(1 << bit)));
+    }
+    if (!is_turn(f)) continue;
+    snprintf(f->how, sizeof f->how, "cut at %lld of %lld", (long long)at, (long long)size);
+    find_hit(f, path, size, at, true);
+    check(f, cut(f, at));
+  }
+}
+
+/* ---- the program ---- */
+
+static void build(flips *f, uint64_t seed) {
+  world_begin(&f->w, seed);
+  for (int i = 0; i < STEPS && !f->w.broken; i++) world_step(&f->w);
+  for (int i = 0; i < LEDGER_LOGS; i++) {
+    sdm_topic_release(f->w.topics[i]);
+    f->w.topics[i] = NULL;
+  }
+  for (int i = 0; i < LEDGER_LOGS; i++) learn(f, f->w.store, i);
+  if (f->w.broken || sdm_store_close_on(f->w.store, f->w.now) < 0) abort();
+  f->w.store = NULL;
+}
+
+int main(int argc, char **argv) {
+  flips f = {.every = 1};
+  uint64_t seed = 1;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 10);
+    else if (strcmp(argv[i], "--every") == 0) f.every = strtoull(argv[i + 1], NULL, 10);
+    else return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
+  }
+  build(&f, seed);
+  sim_each_file(f.w.disk, change_file, &f);
+  world_end(&f.w);
+  printf("%llu changes, %llu of them reported\n", (unsigned long long)f.tried, (unsigned long long)f.told);
+  printf("%llu passed, %llu failed\n", (unsigned long long)(f.tried - f.failures), (unsigned long long)f.failures);
+  return f.failures > 0 || f.tried == 0;
+}
