@@ -127,7 +127,7 @@ list-c-tests:
 # ---- checks ----
 
 deps:  ## what building and testing needs: installed on Debian as root, listed elsewhere
-	@sh tools/install-deps.sh
+	@sh tools/install-deps.sh && echo 'nothing is missing'
 
 test:  ## everything: tidy checks, C tests plain and sanitized, specs on both Luas (ONLY=pattern narrows)
 	@LUA54='$(LUA54)' LUAJIT='$(LUAJIT)' sh tools/run-tests.sh '$(ONLY)'

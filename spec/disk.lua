@@ -127,7 +127,7 @@ end
 --- The exit status of a shell command, the same on both Luas.
 function disk.run(command)
   local first, _, status = os.execute(command)
-  if type(first) == "number" then return first end
+  if type(first) == "number" then return first > 255 and math.floor(first / 256) or first end
   return first and 0 or status
 end
 

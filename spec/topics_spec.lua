@@ -52,7 +52,7 @@ describe("topics", function()
     local folders = disk.list(path, "t-")
     assert.same({ "t-0", "t-1", "t-2" }, folders)
     for _, name in ipairs(disk.list(path)) do
-      assert(name:find "^t%-" or name:find "^sediment%." or name:find "checkpoint$" or name == ".kafka_cleanshutdown", name)
+      assert(name:find "^t%-" or name:find "^sediment%." or name:find "checkpoint$" or name == ".kafka_cleanshutdown" or name == ".lock", name)
     end
     local metadata = disk.read(path .. "/t-1/partition.metadata")
     assert.matches("^version: 0\ntopic_id: [%w_%-]+", metadata)

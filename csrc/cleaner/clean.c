@@ -208,6 +208,7 @@ static int rewrite_all(pass *p, int64_t end, bool purge) {
 
 static int begin(pass *p) {
   int rc = sdm_txn_pass_begin(&p->transactions, p->log);
+  if (rc == SDM_CORRUPT) p->report->corrupt++;
   return rc < 0 ? rc : sdm_log_segment_refs(p->log, p->bound, &p->segments, &p->count);
 }
 

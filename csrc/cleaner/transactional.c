@@ -3,7 +3,11 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-int sdm_txn_pass_begin(sdm_txn_pass *t, sdm_log *l) { return sdm_transactions_get(l, &t->known); }
+int sdm_txn_pass_begin(sdm_txn_pass *t, sdm_log *l) {
+  int rc = sdm_transactions_get(l, &t->known);
+  if (rc < 0 || !t->known || t->known->uncertain_count == 0) return rc;
+  return sdm_fail(SDM_CORRUPT, "%s: damage hides how a transaction ended", l->dir);
+}
 
 void sdm_txn_pass_end(sdm_txn_pass *t) {
   sdm_transactions_unref(t->known);

@@ -210,6 +210,11 @@ static int next_batch(sdm_reader *r) {
     r->scanned_end = sdm_batch_last_offset(&b) + 1;
     if (sdm_batch_last_offset(&b) < r->next || b.count == 0 || sdm_batch_is(&b, SDM_ATTR_CONTROL)) continue;
     if (r->transactions && sdm_transactions_hide(r->transactions, &b)) continue;
+    if (r->transactions && (rc = sdm_transactions_check(r->transactions, &b, r->log->dir)) < 0) {
+      r->scan.position -= b.size;
+      r->scanned_end = before;
+      return rc;
+    }
     if ((rc = open_records(r, &b, bytes)) < 0) {
       r->scanned_end = before;
       return rc;

@@ -1,6 +1,7 @@
 #include "log/transactions.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "base/mem.h"
@@ -9,9 +10,14 @@
 
 typedef struct walk {
   sdm_transactions *out;
-  int64_t *open;                           /* ids of the producers whose transaction is open */
+  int64_t *open;                           /* ids of the producers whose transaction is open, in the order of their beginnings */
   size_t open_count, open_capacity;
   int64_t end;                             /* batches from here on are Sediment's own */
+
+  sdm_segment *segment;                    /* in hand */
+  sdm_scanner scan;
+  int64_t expected;                        /* offset at which what is to come begins, or later */
+  int64_t before, expected_before;         /* position of the batch before, INT64_MAX: it is verified; `expected` there */
 } walk;
 
 sdm_marker sdm_marker_of(const sdm_batch *b, const uint8_t *bytes, int32_t *coordinator_epoch) {
@@ -39,18 +45,13 @@ static int note_open(walk *w, sdm_producer *p, int64_t first) {
 }
 
 static int64_t first_open(const walk *w) {
-  int64_t first = INT64_MAX;
-  for (size_t i = 0; i < w->open_count; i++) {
-    const sdm_producer *p = sdm_producers_find(&w->out->producers, w->open[i]);
-    if (p->first_open < first) first = p->first_open;
-  }
-  return first;
+  return w->open_count > 0 ? sdm_producers_find(&w->out->producers, w->open[0])->first_open : INT64_MAX;
 }
 
 static void note_ended(walk *w, const sdm_producer *p) {
   size_t i = 0;
   while (w->open[i] != p->id) i++;
-  w->open[i] = w->open[--w->open_count];
+  memmove(&w->open[i], &w->open[i + 1], (--w->open_count - i) * sizeof *w->open);
 }
 
 static int note_aborted(walk *w, const sdm_producer *p, int64_t first, int64_t last) {
@@ -79,37 +80,95 @@ static int take_marker(walk *w, const sdm_batch *b, const uint8_t *bytes) {
   return type == SDM_MARKER_ABORT ? note_aborted(w, p, first, sdm_batch_last_offset(b)) : 0;
 }
 
-/* Leaves the scanner behind the batch, whose header it has just read. */
-static int take_batch(walk *w, sdm_scanner *scan, sdm_batch *b) {
-  const uint8_t *bytes;
-  if (b->producer_id < 0) return 0;
-  if (sdm_batch_is(b, SDM_ATTR_CONTROL)) {
-    int64_t behind = scan->position;
-    scan->position -= b->size;
-    int rc = sdm_scan_batch(scan, b, &bytes);
-    scan->position = behind;
-    return rc == 1 ? take_marker(w, b, bytes) : rc == SDM_CORRUPT ? 0 : rc;
-  }
+static int take_batch(walk *w, const sdm_batch *b, const uint8_t *bytes) {
+  if (sdm_batch_is(b, SDM_ATTR_CONTROL)) return take_marker(w, b, bytes);
   sdm_producer *p = sdm_producers_at(&w->out->producers, b->producer_id);
   if (!p) return sdm_no_memory();
   sdm_producer_note(p, b);
   return sdm_batch_is(b, SDM_ATTR_TRANSACTIONAL) && p->first_open < 0 ? note_open(w, p, b->base_offset) : 0;
 }
 
-/* Damage is the reader's to report, who meets it as well: here it is stepped over. */
-static int walk_segment(sdm_log *l, walk *w, sdm_segment *s) {
-  sdm_scanner scan = {0};
+/* ---- damage: a marker may be in it ---- */
+
+static int note_uncertain(walk *w, const sdm_producer *p, int64_t position) {
+  sdm_transactions *t = w->out;
+  sdm_uncertain *items = sdm_grown(t->uncertain, t->uncertain_count, &t->uncertain_capacity, sizeof *items);
+  if (!items) return sdm_no_memory();
+  t->uncertain = items;
+  t->uncertain[t->uncertain_count++] = (sdm_uncertain){p->id, p->first_open, w->expected - 1, w->segment->base_offset, position};
+  return 0;
+}
+
+/* Of no transaction that is open here it is known how it ended. What follows the damage is taken up from the next batch on that stands where it says. */
+static int pass_damage(walk *w, int64_t at) {
+  const uint8_t *bytes;
   sdm_batch b;
+  w->scan.position = w->before;
+  if (w->before < at && sdm_scan_batch(&w->scan, &b, &bytes) == SDM_CORRUPT) {         /* a damaged size has led here */
+    at = w->before;
+    w->expected = w->expected_before;
+  }
+  for (size_t i = 0; i < w->open_count; i++) {
+    sdm_producer *p = sdm_producers_find(&w->out->producers, w->open[i]);
+    int rc = note_uncertain(w, p, at);
+    if (rc < 0) return rc;
+    p->first_open = -1;
+  }
+  w->open_count = 0;
+  w->before = INT64_MAX;
+  w->scan.position = at;
+  return sdm_scan_resync(&w->scan, w->expected);
+}
+
+/* 1: verified. 0: it is damaged, or the one before it is. */
+static int verify(walk *w, int64_t at, sdm_batch *b, const uint8_t **bytes) {
+  w->scan.position = w->before < at ? w->before : at;
+  int rc = 1;
+  while (rc == 1 && w->scan.position <= at) rc = sdm_scan_batch(&w->scan, b, bytes);
+  return rc == SDM_CORRUPT ? 0 : rc;
+}
+
+/* Headers are believed while batches are of no producer with an id and without gaps; others are verified, and with them the one before. 1: a batch that was
+** verified, or need not be. 0: the end.
+*/
+static int next_batch(walk *w, sdm_batch *b, const uint8_t **bytes) {
+  for (;;) {
+    int64_t at = w->scan.position;
+    int rc = sdm_scan_header(&w->scan, b);
+    bool plain = rc == 1 && b->producer_id < 0 && !sdm_batch_is(b, SDM_ATTR_CONTROL | SDM_ATTR_TRANSACTIONAL);
+    bool damaged = rc == SDM_CORRUPT || (rc == 0 && w->scan.torn) || (rc == 1 && (b->base_offset < w->expected || !sdm_segment_can_hold(w->segment, b)));
+    if (!damaged && rc <= 0) return rc;
+    if (damaged && rc != 1 && (rc = sdm_scan_padding(&w->scan)) != 0) return rc < 0 ? rc : 0;
+    if (!damaged && !(plain && b->base_offset == w->expected)) {
+      if ((rc = verify(w, at, b, bytes)) < 0) return rc;
+      damaged = rc == 0;
+    }
+    if (!damaged) {
+      w->before = plain ? at : INT64_MAX;
+      w->expected_before = w->expected;
+      w->expected = sdm_batch_last_offset(b) + 1;
+      return 1;
+    }
+    if ((rc = pass_damage(w, at)) <= 0) return rc;
+  }
+}
+
+/* Damage is the reader's to report, who meets it as well, or data before it whose fate it hides. */
+static int walk_segment(sdm_log *l, walk *w, sdm_segment *s) {
+  sdm_batch b;
+  const uint8_t *bytes = NULL;
   sdm_file *f;
   int64_t limit;
   int rc = sdm_log_segment_limit(l, s, &limit);
   if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc < 0) return rc;
-  sdm_scanner_start(&scan, f, 0, limit);
-  while ((rc = sdm_scan_past_damage(&scan, s->base_offset, &b, NULL)) == 1 && b.base_offset < w->end) {
-    if ((rc = take_batch(w, &scan, &b)) < 0) break;
+  sdm_scanner_start(&w->scan, f, 0, limit);
+  w->segment = s;
+  w->expected = s->base_offset;
+  w->before = INT64_MAX;
+  while ((rc = next_batch(w, &b, &bytes)) == 1 && b.base_offset < w->end) {
+    if (b.producer_id >= 0 && (rc = take_batch(w, &b, bytes)) < 0) break;
   }
-  sdm_scanner_free(&scan);
   return rc < 0 && rc != SDM_UNSUPPORTED ? rc : 0;
 }
 
@@ -129,6 +188,7 @@ static int walk_all(sdm_log *l, walk *w) {
     sdm_segment_rest(segments[i]);
   }
   sdm_segments_unref(segments, count);
+  sdm_scanner_free(&w->scan);
   w->out->first_open = first_open(w);
   if (w->out->count > 1) qsort(w->out->aborted, w->out->count, sizeof *w->out->aborted, by_place);
   return rc;
@@ -184,6 +244,7 @@ void sdm_transactions_unref(sdm_transactions *t) {
   if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
   sdm_producers_free(&t->producers);
   sdm_free(t->aborted);
+  sdm_free(t->uncertain);
   sdm_free(t);
 }
 
@@ -203,4 +264,16 @@ const sdm_txnindex_entry *sdm_transactions_find(const sdm_transactions *t, const
 
 bool sdm_transactions_hide(const sdm_transactions *t, const sdm_batch *b) {
   return sdm_batch_is(b, SDM_ATTR_TRANSACTIONAL) && sdm_transactions_find(t, b);
+}
+
+int sdm_transactions_check(const sdm_transactions *t, const sdm_batch *b, const char *dir) {
+  if (!sdm_batch_is(b, SDM_ATTR_TRANSACTIONAL)) return 0;
+  for (size_t i = 0; i < t->uncertain_count; i++) {
+    const sdm_uncertain *u = &t->uncertain[i];
+    if (u->producer_id != b->producer_id || b->base_offset < u->first || b->base_offset > u->last) continue;
+    return sdm_fail(SDM_CORRUPT, "%s: whether the transaction of producer %lld that begins at offset %lld was committed cannot be told: %020lld.log is damaged at "
+                    "position %lld (isolation \"uncommitted\" reads on)", dir, (long long)u->producer_id, (long long)u->first, (long long)u->segment_base,
+                    (long long)u->position);
+  }
+  return 0;
 }

@@ -115,8 +115,9 @@ static int take_from(lua_State *L, int arg, sdml_range *range) {
 
 static int take_isolation(lua_State *L, int arg, sdml_range *range) {
   const char *word = sdml_text(L, arg, -1, "isolation");
-  range->flags = strcmp(word, "uncommitted") == 0 ? SDM_READ_UNCOMMITTED : 0;
-  if (range->flags || strcmp(word, "committed") == 0) return 0;
+  const char *level = strncmp(word, "read_", 5) == 0 ? word + 5 : word;       /* Kafka's names as well */
+  range->flags = strcmp(level, "uncommitted") == 0 ? SDM_READ_UNCOMMITTED : 0;
+  if (range->flags || strcmp(level, "committed") == 0) return 0;
   return sdml_refuse(L, arg, "isolation: \"committed\" or \"uncommitted\" expected, got '%.80s'", word);
 }
 

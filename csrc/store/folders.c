@@ -1,4 +1,5 @@
 /* The folders of partitions: made with Kafka's small files in them, renamed when the topic is deleted, unlinked later. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -92,7 +93,11 @@ static int check_id(const char *path, const char *text, size_t size, const sdm_u
   int rc = sdm_metadata_decode(&found, text, size);
   if (rc < 0) return sdm_fail_within(rc, "%s: ", path);
   if (memcmp(&found, id, sizeof found) == 0) return 0;
-  return sdm_fail(SDM_CORRUPT, "%s names another topic id than %s does; the folder is of another topic: move it away", path, SDM_TOPICS_NAME);
+  char ours[SDM_UUID_TEXT + 1], theirs[SDM_UUID_TEXT + 1];
+  sdm_uuid_encode(id, ours);
+  sdm_uuid_encode(&found, theirs);
+  return sdm_fail(SDM_EXISTS, "%s has the topic id %s, and %s says %s; if a broker has served the folder, put that id back into the file, else move the folder "
+                  "away: it is another topic's", path, theirs, SDM_TOPICS_NAME, ours);
 }
 
 /* A mark in the folder of a partition that is listed is what an import left that died as it was done. */
@@ -101,6 +106,38 @@ int sdm_folder_unmark(sdm_store *s, const char *dir) {
   int rc = mark ? s->env.fs->unlink(s->env.fs, mark) : sdm_no_memory();
   sdm_free(mark);
   return rc;
+}
+
+static bool is_stray(const char *name, const char *topic, int32_t partition) {
+  char start[SDM_TOPIC_NAME_MAX + 16];
+  int n = snprintf(start, sizeof start, "%s-%d.", topic, partition);
+  size_t size = strlen(name), end = sizeof "-stray" - 1;
+  return strncmp(name, start, (size_t)n) == 0 && size > end && strcmp(name + size - end, "-stray") == 0;
+}
+
+/* A partition that is listed gets its folder when it is opened first. One that had it, and had records, is not to begin with offset 0 again. */
+static int check_never_made(sdm_store *s, const char *topic, int32_t partition) {
+  static const char *const checkpoints[] = {SDM_LOG_START_CHECKPOINT, SDM_RECOVERY_CHECKPOINT, SDM_CLEANER_CHECKPOINT};
+  sdm_names names = {0};
+  bool had = false;
+  for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++) had = had || sdm_offsets_get(s->env.fs, s->env.root, checkpoints[i], topic, partition) > 0;
+  int rc = s->env.fs->list(s->env.fs, s->env.root, &names);
+  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+    if (!is_stray(names.items[i], topic, partition)) continue;
+    rc = sdm_fail(SDM_NOT_FOUND, "%s/%s-%d is missing: a Kafka broker that did not know the topic has renamed it to %s; rename it back", s->env.root, topic,
+                  partition, names.items[i]);
+  }
+  sdm_names_clear(&names);
+  if (rc < 0 || !had) return rc;
+  return sdm_fail(SDM_NOT_FOUND, "%s/%s-%d is missing, and has had records; put it back, or delete the topic", s->env.root, topic, partition);
+}
+
+static int make_folder(sdm_store *s, const char *dir, const char *topic, const sdm_uuid *id, int32_t partition) {
+  sdm_file_info info;
+  int rc = s->env.fs->path_info(s->env.fs, dir, &info);
+  if (rc == SDM_NOT_FOUND && (rc = check_never_made(s, topic, partition)) == 0) rc = s->env.fs->make_dir(s->env.fs, dir);
+  if (rc == 0) rc = write_small_files(s, dir, id);
+  return rc == 0 ? s->env.fs->sync_dir(s->env.fs, s->env.root) : rc;
 }
 
 static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
@@ -112,9 +149,7 @@ static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t p
     rc = check_id(path, text, size, id);
     if (rc == 0 && s->env.writable) rc = sdm_folder_unmark(s, dir);
   } else if (rc == SDM_NOT_FOUND && s->env.writable) {
-    rc = fs->make_dir(fs, dir);
-    if (rc == 0) rc = write_small_files(s, dir, id);
-    if (rc == 0) rc = fs->sync_dir(fs, s->env.root);
+    rc = make_folder(s, dir, topic, id, partition);
   }
   sdm_free(text);
   sdm_free(path);
@@ -259,21 +294,37 @@ int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count) {
   return rc;
 }
 
-/* At the first opening of an incarnation: nobody is importing. */
-int sdm_folders_drop_unlisted(sdm_store *s) {
+static bool is_listed(const sdm_store *s, const char *topic, int32_t partition) {
+  const sdm_topic_entry *e = sdm_topics_find(&s->topics, topic);
+  return e && partition < e->partitions;
+}
+
+/* Calls f for each folder with a partition's name that no topic lists, until it fails. */
+static int each_unlisted(sdm_store *s, int (*f)(sdm_store *s, const char *dir)) {
   sdm_names names = {0};
   int rc = s->env.fs->list(s->env.fs, s->env.root, &names);
   for (size_t i = 0; rc == 0 && i < names.count; i++) {
     char topic[SDM_TOPIC_NAME_MAX + 1];
     int32_t partition;
-    if (sdm_partition_name_decode(names.items[i], topic, &partition) < 0) continue;
-    const sdm_topic_entry *e = sdm_topics_find(&s->topics, topic);
-    if (e && partition < e->partitions) continue;
+    if (sdm_partition_name_decode(names.items[i], topic, &partition) < 0 || is_listed(s, topic, partition)) continue;
     char *dir = sdm_format("%s/%s", s->env.root, names.items[i]);
-    rc = dir ? remove_unlisted(s, dir) : sdm_no_memory();
-    if (rc == SDM_NOT_FOUND) rc = 0;
+    rc = dir ? f(s, dir) : sdm_no_memory();
     sdm_free(dir);
   }
   sdm_names_clear(&names);
   return rc;
 }
+
+static int drop_unlisted(sdm_store *s, const char *dir) {
+  int rc = remove_unlisted(s, dir);
+  return rc == SDM_NOT_FOUND ? 0 : rc;
+}
+
+int sdm_folders_drop_unlisted(sdm_store *s) { return each_unlisted(s, drop_unlisted); }
+
+static int refuse(sdm_store *s, const char *dir) {
+  (void)s;
+  return sdm_fail(SDM_EXISTS, "%s is of no topic of this store", dir);
+}
+
+int sdm_folders_check_all_listed(sdm_store *s) { return each_unlisted(s, refuse); }

@@ -10,14 +10,19 @@
 static sdm_mutex registry_lock = SDM_MUTEX_INIT;
 static sdm_store *registry;
 
+static void let_go(sdm_fs *fs, sdm_file **f) {
+  if (*f) fs->close(*f);
+  *f = NULL;
+}
+
 /* In the child of a fork: the locks belong to the files' open descriptions, which the child shares. It lets go of them, so that what its parent held
 ** is free when the parent is gone. The parent's threads, and with them whoever held the registry's lock, are not here.
 */
 static void let_go_of_locks(void) {
   sdm_mutex_init(&registry_lock);
   for (sdm_store *s = registry; s; s = s->next) {
-    if (s->lock_file) s->env.fs->close(s->lock_file);
-    s->lock_file = NULL;
+    let_go(s->env.fs, &s->lock_file);
+    let_go(s->env.fs, &s->broker_lock_file);
   }
 }
 
@@ -53,9 +58,10 @@ static void release_files(sdm_store *s) {
   sdm_fs *fs = s->env.fs;
   if (s->control) fs->unmap(fs, s->control, CONTROL_BYTES);
   if (s->control_file) fs->close(s->control_file);
-  if (s->lock_file) fs->close(s->lock_file);
+  let_go(fs, &s->lock_file);
+  let_go(fs, &s->broker_lock_file);
   s->control = NULL;
-  s->control_file = s->lock_file = NULL;
+  s->control_file = NULL;
   s->env.checkpoint_lock = NULL;
 }
 
@@ -169,11 +175,21 @@ static int put_right(sdm_store *s, int64_t now) {
   return rc == 0 ? sdm_store_open_all(s, now) : rc;
 }
 
+/* Kafka's own lock on a log directory: a broker that runs there has it, and none starts while the store is open. */
+static int lock_out_brokers(sdm_store *s) {
+  int rc = open_file(s, ".lock", &s->broker_lock_file);
+  if (rc == 0) rc = s->env.fs->lock(s->broker_lock_file, 0, SDM_LOCK_NONE, false);         /* tells of file systems without locks */
+  if (rc < 0) return rc;
+  rc = s->env.fs->lock(s->broker_lock_file, 0, SDM_LOCK_SHARED, false);
+  return rc == SDM_LOCKED ? sdm_fail(rc, "%s is the log directory of a Kafka broker that is running; stop it first", s->env.root) : rc;
+}
+
 /* Opening goes one process at a time until the partitions are put right, if that is to do. */
 static int join(sdm_store *s, int64_t now) {
   sdm_fs *fs = s->env.fs;
   bool alone = false;
-  int rc = open_file(s, SDM_LOCK_NAME, &s->lock_file);
+  int rc = lock_out_brokers(s);
+  if (rc == 0) rc = open_file(s, SDM_LOCK_NAME, &s->lock_file);
   if (rc == 0) rc = fs->boot_id(fs, s->env.boot_id);
   if (rc == 0) rc = fs->lock(s->lock_file, SDM_BYTE_GATE, SDM_LOCK_EXCLUSIVE, true);
   if (rc < 0) return rc;
@@ -329,13 +345,16 @@ static int close_logs(sdm_store *s, int64_t now) {
   return sdm_failure_tell(&first);
 }
 
-/* The last process to leave, everything being in its file, leaves Kafka's mark, so that a broker need not recover. */
+/* The last process to leave, everything being in its file, leaves Kafka's mark, so that a broker need not recover. Not beside partitions that are none
+** of ours: nobody knows how their broker ended.
+*/
 static void leave_clean_mark(sdm_store *s) {
   static const char text[] = "{\"version\":0,\"brokerEpoch\":-1}";
   sdm_fs *fs = s->env.fs;
   if (fs->lock(s->lock_file, SDM_BYTE_GATE, SDM_LOCK_EXCLUSIVE, false) < 0) return;
   if (fs->lock(s->lock_file, SDM_BYTE_ALIVE, SDM_LOCK_EXCLUSIVE, false) < 0) return;
   s->control->incarnation = 0;             /* the pages say nothing more: all is in the files, which others may change from now on */
+  if (sdm_folders_check_all_listed(s) < 0) return;
   sdm_fs_replace(fs, s->env.root, SDM_CLEAN_SHUTDOWN_NAME, text, sizeof text - 1);
 }
 
@@ -364,8 +383,9 @@ static int close_last(sdm_store *s, int64_t now) {
   sdm_mutex_unlock(&s->lock);
   sdm_fs *fs = s->env.fs;
   if (s->control_file) fs->close(s->control_file);      /* the mapping stays */
-  if (s->lock_file) fs->close(s->lock_file);      /* releases all its locks at once */
-  s->control_file = s->lock_file = NULL;
+  let_go(fs, &s->lock_file);               /* and all its locks */
+  let_go(fs, &s->broker_lock_file);
+  s->control_file = NULL;
   return rc;
 }
 

@@ -48,7 +48,7 @@ struct sdm_store {
   sdm_env env;
   uint32_t fork_count;
   atomic_bool closed;
-  sdm_file *lock_file, *control_file;
+  sdm_file *lock_file, *control_file, *broker_lock_file;
   sdm_store_control *control;              /* NULL when read-only */
   _Atomic int64_t last_now;                /* for a background thread without a clock of its own */
   bool wall_clock;
@@ -90,6 +90,7 @@ int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics
 /* folders.c: partitions' folders */
 int sdm_folders_check_none(sdm_store *s);                  /* SDM_CORRUPT: there are some of ours, so sediment.topics was lost */
 int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t to);   /* SDM_EXISTS */
+int sdm_folders_check_all_listed(sdm_store *s);             /* SDM_EXISTS: a folder with a partition's name is of no topic */
 int sdm_folders_drop_unlisted(sdm_store *s);                /* leftovers of imports that died; while nobody imports */
 int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition);
 int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t due);   /* unlinked at `due` */

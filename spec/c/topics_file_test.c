@@ -93,9 +93,9 @@ TEST(the_text_looks_as_documented) {
   sdm_buf_free(&out);
 }
 
-TEST(no_text_is_no_topics) {
+TEST(no_text_is_no_file) {
   sdm_topics_file f = { 0, 0, 0 };
-  CHECK_INT(sdm_topics_decode(&f, "", 0), 0);
+  CHECK_INT(sdm_topics_decode(&f, "", 0), SDM_CORRUPT);
   CHECK_INT(f.count, 0);
   CHECK_INT(decode_text("sediment-topics 1\n"), 0);
 }

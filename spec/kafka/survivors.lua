@@ -49,7 +49,7 @@ local function case(source, target, config)
   path = target
   open()
   topic = assert(store:topic("t", settings(config)))
-  print("end", assert(store:import("t", source)))
+  print("end", (assert(store:import("t", source))))
   store:close()
 end
 
