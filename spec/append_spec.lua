@@ -197,4 +197,16 @@ describe("append", function()
       assert.equal("string", type(message))
     end
   end)
+
+  it("refuses more headers than a reader takes", function()
+    local topic = support.topic {}
+    local headers = {}
+    for i = 1, 100001 do headers[i] = { "h" } end
+    local offset, message, code = topic:append("k", "v", { headers = headers })
+    assert.same({ nil, "too_large" }, { offset, code })
+    assert.truthy(message:find("100000", 1, true))
+    headers[100001] = nil
+    assert.equal(0, (assert(topic:append("k", "v", { headers = headers }))))
+    assert.equal(100000, #support.collect(topic:records())[1].headers)
+  end)
 end)

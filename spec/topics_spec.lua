@@ -52,7 +52,8 @@ describe("topics", function()
     local folders = disk.list(path, "t-")
     assert.same({ "t-0", "t-1", "t-2" }, folders)
     for _, name in ipairs(disk.list(path)) do
-      assert(name:find "^t%-" or name:find "^sediment%." or name:find "checkpoint$" or name == ".kafka_cleanshutdown" or name == ".lock", name)
+      local kafkas = name:find "checkpoint$" or name == ".kafka_cleanshutdown" or name == ".lock"
+      assert(name:find "^t%-" or name:find "^sediment%." or kafkas, name)
     end
     local metadata = disk.read(path .. "/t-1/partition.metadata")
     assert.matches("^version: 0\ntopic_id: [%w_%-]+", metadata)
@@ -160,5 +161,20 @@ describe("topics", function()
       assert.matches("topics_spec%.lua:%d+: use after close", raised(call))
     end
     assert.is_true(store:close())
+  end)
+
+  it("that are deleted leave a folder behind that somebody has put another into, and nothing else suffers", function()
+    store:topic("t", {}):append("k", "v")
+    store:topic("other", {}):append("k", "v")
+    assert.equal(0, disk.run("mkdir '" .. path .. "/t-0/sub'"))
+    assert(store:delete_topic "t")
+    support.now = support.now + 3600000
+    assert.equal(0, store:maintain().failed)
+    local left = disk.list(path, "-delete")
+    assert.equal(1, #left)
+    assert.same({ "sub" }, disk.list(path .. "/" .. left[1]))
+    store:close()
+    store = support.open(path)
+    assert.equal(1, store:topic("other"):latest())
   end)
 end)

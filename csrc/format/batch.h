@@ -70,6 +70,10 @@ void sdm_batch_set_leader_epoch(uint8_t *p, int32_t leader_epoch);
 
 /* ---- records ---- */
 
+/* Headers of one record, of which a reader makes one table each. More is refused at append, and in a batch of others is damage: it is there to take all
+** memory. */
+#define SDM_HEADERS_MAX 100000
+
 /* A record. Bytes are borrowed: from the batch when read, from the caller when written. `headers` holds header_count headers in Kafka's
 ** encoding one after the other, so that they are copied and compared without being taken apart. */
 typedef struct sdm_record {

@@ -90,6 +90,7 @@ static int next_slow(sdm_record_iter *it, sdm_record *out) {
   p = get_bytes(p, end, &r.value, &r.value_size);
   if (!p) return refuse(it, "its value leaves the record");
   p = sdm_get_varint(p, end, &r.header_count);
+  if (p && r.header_count > SDM_HEADERS_MAX) return refuse(it, "it has more than 100000 headers");
   if (!p || !headers_ok(p, end, r.header_count)) return refuse(it, "its headers do not add up to its length");
   if (it->left == 1 && end != it->end) return refuse(it, "bytes are left over after it");
   r.headers = p;

@@ -71,6 +71,7 @@ static int copy_name(sdm_fs *fs, const char *from, const char *to, const char *n
   if (h == LEAVE_OUT) return 0;
   char *in = sdm_format("%s/%s", from, name), *out = sdm_format("%s/%s", to, name);
   int rc = !in || !out ? sdm_no_memory() : h == COPY ? copy_file(fs, in, out) : make_empty(fs, out);
+  if (rc == SDM_NOT_FOUND) rc = sdm_fail(SDM_BUSY, "%s was there a moment ago: a broker is at work in the directory; try again", in);
   sdm_free(in);
   sdm_free(out);
   return rc;

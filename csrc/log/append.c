@@ -27,6 +27,10 @@ static int check_timestamp(const sdm_log_config *cfg, const sdm_record *r, size_
   return 0;
 }
 
+__attribute__((cold)) static int too_many_headers(size_t i, int32_t count) {
+  return sdm_fail(SDM_TOO_LARGE, "record %zu has %d headers; %d are the most", i + 1, count, SDM_HEADERS_MAX);
+}
+
 static int check_records(const sdm_log_config *cfg, const sdm_record *records, size_t count, int64_t now) {
   bool keyed = cfg->cleanup_policy & SDM_POLICY_COMPACT;
   size_t keyless = 0;
@@ -36,6 +40,7 @@ static int check_records(const sdm_log_config *cfg, const sdm_record *records, s
       if (records[i].timestamp >= SDM_NO_TIMESTAMP) continue;      /* Kafka does not look at a keyless record's timestamp */
     }
     int rc = check_timestamp(cfg, &records[i], i, now);
+    if (rc == 0 && records[i].header_count > SDM_HEADERS_MAX) rc = too_many_headers(i, records[i].header_count);
     if (rc < 0) return rc;
   }
   if (!keyless) return 0;

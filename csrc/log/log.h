@@ -53,6 +53,7 @@ struct sdm_log {
   uint64_t transactions_generation;
   sdm_log_config config;                   /* the topic's, as of the last use by this process */
   int64_t bare_start;
+  atomic_bool bare_stale;                  /* a file of a segment was gone: the folder is to be looked at anew */
   sdm_end bare_end;                        /* without a control page: what the last look found */
   int64_t bare_stop, bare_size;            /* where that look met something that is no batch, with none behind it, in a file of that size; -1: it met nothing */
   int64_t bare_left_out;                   /* bytes from there on, but for padding */
@@ -108,6 +109,7 @@ int sdm_log_edit_segments(sdm_log *l, int64_t from, int64_t to, sdm_segment *fre
 /* Consistent end of the log; for bare directories a fresh look at the tail. *commit (may be NULL) is for sdm_control_read_stage. */
 int sdm_log_read_end(sdm_log *l, sdm_end *out, uint64_t *commit);
 int64_t sdm_log_start(sdm_log *l);
+void sdm_log_last_end(sdm_log *l, sdm_end *out);       /* the same without a look at a bare directory: what the last one found */
 
 /* Bytes of the segment that count now. */
 int sdm_log_segment_limit(sdm_log *l, sdm_segment *s, int64_t *limit);

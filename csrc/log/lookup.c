@@ -48,11 +48,19 @@ static int64_t nothing_newer_before(sdm_log *l, sdm_segment *s, int64_t timestam
   return so ? e.offset : s->base_offset;
 }
 
+/* Whether the time index of a segment that somebody else wrote tells of a newer record than is there: a .log that was cut, which reading it reports. */
+static bool was_newer(sdm_log *l, sdm_segment *s, int64_t ms) {
+  sdm_told told;
+  if (l->control) return false;
+  sdm_segment_told(s, &told);
+  return told.latest.timestamp >= ms;
+}
+
 /* Looks into one segment if a record in it may be new enough. */
 static int look_into(sdm_log *l, sdm_segment *s, int64_t to, int64_t ms, int64_t *offset) {
   int64_t newest, start = sdm_log_start(l);
   int rc = sdm_log_max_timestamp(l, s, &newest);
-  if (rc < 0 || newest < ms) return rc;
+  if (rc < 0 || (newest < ms && !was_newer(l, s, ms))) return rc;
   int64_t from = ms > 0 ? nothing_newer_before(l, s, ms - 1) : s->base_offset;
   if (from < start) from = start;
   return from < to ? first_since(l, from, to, ms, offset) : 0;

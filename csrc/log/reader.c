@@ -25,7 +25,7 @@ struct sdm_reader {
   int64_t segment_end;                   /* base of the one after it when it was found, INT64_MAX: it was the last */
   int64_t bound;                         /* its batches end below, INT64_MAX: not known, as of a deleted segment */
   sdm_scanner scan;
-  bool in_batch;
+  bool in_batch, staged;                 /* there is one; it is a copy of the stage */
   sdm_record_iter records;
   sdm_buf plain;                         /* its records, when it is compressed */
   int64_t batch_end;                     /* offset after the batch in hand */
@@ -93,10 +93,11 @@ int64_t sdm_reader_position(const sdm_reader *r) { return r->next; }
 static int enter(sdm_reader *r, sdm_segment *s, int64_t segment_end, bool retired) {
   int64_t limit;
   sdm_end e;
-  int rc = sdm_log_read_end(r->log, &e, NULL);
-  r->active = rc == 0 && s->base_offset == e.active_base;
+  int rc = 0;
+  sdm_log_last_end(r->log, &e);
+  r->active = s->base_offset == e.active_base;
   if (r->active) limit = e.position;
-  else if (rc == 0) rc = sdm_log_segment_limit(r->log, s, &limit);
+  else rc = sdm_log_segment_limit(r->log, s, &limit);
   r->dense = !retired && sdm_log_is_dense(r->log, s);
   if (rc == 0) rc = sdm_seek(s, &r->scan, r->next, limit, r->dense, &r->scanned_end);
   if (rc < 0) return rc;
@@ -130,6 +131,7 @@ static int find_segment(sdm_reader *r) {
     rc = enter(r, s, next_base, retired);
     sdm_segment_unref(s);
     if (rc != SDM_NOT_FOUND) return rc;
+    atomic_store(&r->log->bare_stale, true);
     sdm_log_await_change(r->log, i);
   }
   return sdm_log_explain(r->log, rc);
@@ -151,7 +153,7 @@ static int take_stage(sdm_reader *r) {
   r->batch_end = sdm_batch_last_offset(&b) + 1;
   b.count++;                             /* the copy may hold part of a record that is just being added: no claim that it ends with the last */
   sdm_record_iter_init(&r->records, &b, r->stage, bytes);
-  r->in_batch = true;
+  r->in_batch = r->staged = true;
   return 1;
 }
 
@@ -221,6 +223,7 @@ static int next_batch(sdm_reader *r) {
     }
     r->batch_end = sdm_batch_last_offset(&b) + 1;
     r->in_batch = true;
+    r->staged = false;
     return 1;
   }
 }
@@ -277,7 +280,8 @@ int sdm_reader_next(sdm_reader *r, sdm_record *out) {
       if (rc == 0) rc = advance(r);
       if (rc <= 0) return rc;
     }
-    int rc = r->next >= r->batch_end ? 0 : sdm_record_next(&r->records, out);
+    bool whole = r->next >= r->batch_end && (r->staged || r->records.left == 0);         /* else what is left does not ascend: damage, which is to be told */
+    int rc = whole ? 0 : sdm_record_next(&r->records, out);
     if (rc < 0) return sdm_fail_within(rc, "%s: ", r->log->dir);
     if (rc == 0) {
       r->in_batch = false;

@@ -109,9 +109,11 @@ static int cut(recovery *r, sdm_segment *s, int64_t position) {
   return 0;
 }
 
+static unsigned density(const recovery *r, const sdm_segment *s) { return s->base_offset >= r->state.cleaned_end ? SDM_REINDEX_DENSE : 0; }
+
 static int rescan(recovery *r, sdm_segment *s, bool final, sdm_scan_result *out) {
   int64_t modified = s->modified_ms;
-  int rc = sdm_reindex(s, s->size, r->cfg->index_interval_bytes, final, s->base_offset >= r->state.cleaned_end, out);
+  int rc = sdm_reindex(s, s->size, r->cfg->index_interval_bytes, (final ? SDM_REINDEX_FINAL : 0) | density(r, s), out);
   if (rc < 0) return rc;
   r->corrupt += out->corrupt_batches;
   if (out->position < s->size) rc = cut(r, s, out->position);
@@ -260,7 +262,7 @@ static void take_page(recovery *r, const sdm_end *page) {
 static int recover_by_reading(recovery *r, sdm_segment *s, int64_t position, int64_t next_offset) {
   sdm_scan_result found;
   if (s->size < position) return 0;
-  int rc = sdm_reindex(s, position, r->cfg->index_interval_bytes, false, s->base_offset >= r->state.cleaned_end, &found);
+  int rc = sdm_reindex(s, position, r->cfg->index_interval_bytes, density(r, s), &found);
   if (rc < 0 || found.position != position || found.next_offset != next_offset || found.corrupt_batches > 0) return rc;
   take_scan(r, s, &found);
   return 1;

@@ -28,9 +28,13 @@ typedef struct sdm_scan_result {
   int64_t corrupt_position;              /* of the first of them, -1 */
 } sdm_scan_result;
 
-/* Reads a whole segment, verifying every batch, and writes both its indexes anew; `final`: with the closing time index entry; `dense`: a gap between
-** two batches is damage. */
-int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, bool final, bool dense, sdm_scan_result *out);
+/* Reads a whole segment, verifying every batch, and writes both its indexes anew. */
+enum {
+  SDM_REINDEX_FINAL = 1,                 /* with the closing time index entry */
+  SDM_REINDEX_DENSE = 2,                 /* a gap between two batches is damage */
+  SDM_REINDEX_RECORDS = 4                /* so are records that cannot be read; decompresses them */
+};
+int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, unsigned flags, sdm_scan_result *out);
 
 /* Whether both index files exist and pass the glance of format/index.h. Errors of reading count as no. Closes the segment's files. */
 bool sdm_indexes_sound(sdm_segment *s, int64_t size, int64_t next_base, bool closed);

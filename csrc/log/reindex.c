@@ -1,5 +1,6 @@
 /* Making a segment's indexes from its log. The log is the truth; what the indexes said before does not matter. */
 #include "base/mem.h"
+#include "format/batch_records.h"
 #include "log/index_builder.h"
 #include "log/recover.h"
 #include "log/scanner.h"
@@ -8,7 +9,8 @@ typedef struct indexer {
   sdm_segment *segment;
   sdm_index_builder build;
   sdm_scan_result *r;
-  bool dense;
+  unsigned flags;
+  sdm_buf plain;
   bool lost;                             /* damage was passed: where the next batch begins cannot be foretold */
 } indexer;
 
@@ -26,6 +28,16 @@ static void count_records(sdm_scan_result *r, const sdm_batch *b, const uint8_t 
   }
 }
 
+/* 1: all its records can be read. 0: not, though its CRC holds. */
+static int records_ok(indexer *x, const sdm_batch *b, const uint8_t *bytes) {
+  sdm_record_iter it;
+  sdm_record record;
+  int rc = sdm_record_iter_open(&it, b, bytes, &x->plain);
+  if (rc == 0) rc = 1;
+  while (rc == 1) rc = sdm_record_next(&it, &record);
+  return rc == 0 ? 1 : rc == SDM_CORRUPT ? 0 : rc;
+}
+
 static int take_batch(indexer *x, const sdm_batch *b, const uint8_t *bytes, int64_t position) {
   sdm_scan_result *r = x->r;
   if (position == 0) r->first_timestamp = b->max_timestamp;
@@ -38,7 +50,7 @@ static int take_batch(indexer *x, const sdm_batch *b, const uint8_t *bytes, int6
 /* Batches must lie in the segment's range and ascend; one that does not is damage as well, since no CRC covers its base offset. */
 static int in_place(const indexer *x, sdm_scanner *s, const sdm_batch *b, const uint8_t **bytes) {
   if (b->base_offset < x->r->next_offset || !sdm_segment_can_hold(x->segment, b)) return 0;
-  if (x->dense) return x->lost ? sdm_scan_joins(s, b, bytes) : b->base_offset == x->r->next_offset;
+  if (x->flags & SDM_REINDEX_DENSE) return x->lost ? sdm_scan_joins(s, b, bytes) : b->base_offset == x->r->next_offset;
   int rc = sdm_scan_displaced(s, b, x->r->next_offset, bytes);
   return rc < 0 ? rc : !rc;
 }
@@ -56,10 +68,11 @@ static int scan_one(indexer *x, sdm_scanner *s) {
   if (rc == 0 && s->torn) return SDM_CORRUPT;
   if (rc <= 0) return rc;
   if ((rc = in_place(x, s, &b, &bytes)) < 0) return rc;
+  if (rc == 1 && (x->flags & SDM_REINDEX_RECORDS) && (rc = records_ok(x, &b, bytes)) < 0) return rc;
   if (rc == 0) {
     note_damage(x->r, at);
     x->r->position = s->position;        /* its records are whole: it is not for us to cut them */
-    if (x->dense) x->r->next_offset += b.last_offset_delta + 1;
+    if (x->flags & SDM_REINDEX_DENSE) x->r->next_offset += b.last_offset_delta + 1;
     return 1;
   }
   x->lost = false;
@@ -102,8 +115,8 @@ static void report(const indexer *x) {
   r->timeindex_entries = (int64_t)(x->build.timeindex.size / SDM_TIMEINDEX_ENTRY);
 }
 
-int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, bool final, bool dense, sdm_scan_result *out) {
-  indexer x = {.segment = s, .r = out, .dense = dense};
+int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, unsigned flags, sdm_scan_result *out) {
+  indexer x = {.segment = s, .r = out, .flags = flags};
   sdm_scanner scanner = {0};
   sdm_file *f;
   *out = (sdm_scan_result){.next_offset = s->base_offset, .first_timestamp = -1, .last_tombstone = -1, .corrupt_position = -1};
@@ -113,12 +126,13 @@ int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, bool final, bool
     sdm_scanner_start(&scanner, f, 0, size);
     rc = scan(&x, &scanner);
   }
-  if (rc == 0 && final) rc = sdm_index_builder_finish(&x.build);
+  if (rc == 0 && (flags & SDM_REINDEX_FINAL)) rc = sdm_index_builder_finish(&x.build);
   if (rc == 0) rc = store(s, SDM_FILE_INDEX, &x.build.index);
   if (rc == 0) rc = store(s, SDM_FILE_TIMEINDEX, &x.build.timeindex);
   report(&x);
   sdm_scanner_free(&scanner);
   sdm_index_builder_free(&x.build);
+  sdm_buf_free(&x.plain);
   return rc;
 }
 

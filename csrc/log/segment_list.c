@@ -147,7 +147,10 @@ static int sync_readonly(sdm_log *l) {
 }
 
 static int sync_list(sdm_log *l) {
-  if (!l->control) return sdm_bare_refresh(l);
+  if (!l->control) {
+    atomic_store(&l->bare_stale, false);
+    return sdm_bare_refresh(l);
+  }
   if (!l->writable) return sdm_log_explain(l, sync_readonly(l));
   if (atomic_load_explicit(&l->control->generation, memory_order_acquire) == l->generation) return 0;
   int rc = sdm_log_lock(l);
@@ -178,8 +181,17 @@ int sdm_log_segment_refs(sdm_log *l, int64_t below, sdm_segment ***out, size_t *
   return rc < 0 ? rc : refs_below(l, below, out, count);
 }
 
+/* In a bare directory that would be a look at every file, for each segment that a reader comes to. One that is closed is as it was, or its file is gone. */
+static bool list_will_do(sdm_log *l, int64_t offset) {
+  if (l->control || atomic_load(&l->bare_stale)) return false;
+  sdm_mutex_lock(&l->lock);
+  bool closed = l->count > 1 && offset >= l->segments[0]->base_offset && offset < l->segments[l->count - 1]->base_offset;
+  sdm_mutex_unlock(&l->lock);
+  return closed;
+}
+
 int sdm_log_find(sdm_log *l, int64_t offset, sdm_segment **out, int64_t *next_base) {
-  int rc = sync_list(l);
+  int rc = list_will_do(l, offset) ? 0 : sync_list(l);
   if (rc < 0) return rc;
   sdm_mutex_lock(&l->lock);
   ptrdiff_t i = floor_of(l->segments, l->count, offset);
@@ -194,6 +206,7 @@ int sdm_log_steadily(sdm_log *l, int (*f)(sdm_log *l, void *context), void *cont
   for (int i = 0; rc == SDM_NOT_FOUND && i < SDM_AWAIT_MAX; i++) {
     if (i > 0) sdm_log_await_change(l, i - 1);
     rc = f(l, context);
+    if (rc == SDM_NOT_FOUND) atomic_store(&l->bare_stale, true);
   }
   return sdm_log_explain(l, rc);
 }
@@ -249,6 +262,16 @@ int sdm_log_read_end(sdm_log *l, sdm_end *out, uint64_t *commit) {
   return 0;
 }
 
+void sdm_log_last_end(sdm_log *l, sdm_end *out) {
+  if (l->control) {
+    sdm_control_read(l->control, out);
+    return;
+  }
+  sdm_mutex_lock(&l->lock);
+  memcpy(out, &l->bare_end, sizeof *out);
+  sdm_mutex_unlock(&l->lock);
+}
+
 int64_t sdm_log_start(sdm_log *l) {
   return l->control ? atomic_load_explicit(&l->control->log_start, memory_order_acquire) : l->bare_start;
 }
@@ -257,12 +280,12 @@ int sdm_log_segment_limit(sdm_log *l, sdm_segment *s, int64_t *limit) {
   sdm_end end;
   sdm_file *f;
   sdm_file_info info;
-  int rc = sdm_log_read_end(l, &end, NULL);
-  if (rc < 0) return rc;
+  sdm_log_last_end(l, &end);
   if (s->base_offset == end.active_base) {
     *limit = end.position;
     return 0;
   }
+  int rc;
   if ((rc = sdm_segment_file(s, SDM_FILE_LOG, &f)) < 0 || (rc = l->fs->info(f, &info)) < 0) return rc;
   *limit = info.size;
   return 0;

@@ -55,7 +55,8 @@ static void remember(sdm_segment *s, bool active, bool whole, const summary *fou
 }
 
 static bool is_active(sdm_log *l, sdm_segment *s, sdm_end *end) {
-  return sdm_log_read_end(l, end, NULL) == 0 && end->active_base == s->base_offset;
+  sdm_log_last_end(l, end);
+  return end->active_base == s->base_offset;
 }
 
 static int64_t known(sdm_segment *s, const int64_t *field) {

@@ -146,7 +146,7 @@ int sdm_swap_pending(sdm_fs *fs, const char *dir, const sdm_names *names, int64_
     if (end < base + 1) end = base + 1;
     rc = next_offset_of(fs, dir, base, &end);
   }
-  if (lowest >= 0 && sdm_swap_read(fs, dir, &noted_from, &noted_to) && noted_from == lowest && noted_to > end) end = noted_to;
+  if (rc == 0 && lowest >= 0 && sdm_swap_read(fs, dir, &noted_from, &noted_to) && noted_from == lowest && noted_to > end) end = noted_to;
   *from = lowest < 0 ? 0 : lowest;
   *to = lowest < 0 ? 0 : end;
   return rc;

@@ -12,19 +12,29 @@
 
 char *sdm_folder_path(sdm_store *s, const char *topic, int32_t partition) { return sdm_format("%s/%s-%d", s->env.root, topic, partition); }
 
-/* The mark goes last: a folder without it would never be looked at again. */
+/* 1: it is a folder, which is none of ours, and stays. */
+static int remove_file(sdm_fs *fs, const char *path) {
+  sdm_file_info info;
+  int rc = fs->path_info(fs, path, &info);
+  if (rc == SDM_NOT_FOUND) return fs->unlink(fs, path);        /* a dangling link */
+  return rc < 0 ? rc : info.directory ? 1 : fs->unlink(fs, path);
+}
+
+/* The mark goes last: a folder without it would never be looked at again, as one that has another in it. */
 int sdm_folder_remove(sdm_store *s, const char *dir, const char *mark) {
   sdm_names names = {0};
+  bool empty = true;
   int rc = s->env.fs->list(s->env.fs, dir, &names);
-  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+  for (size_t i = 0; rc >= 0 && i < names.count; i++) {
     if (strcmp(names.items[i], SDM_DELETED_MARK) == 0) continue;
     char *path = sdm_format("%s/%s", dir, names.items[i]);
-    rc = path ? s->env.fs->unlink(s->env.fs, path) : sdm_no_memory();
+    rc = path ? remove_file(s->env.fs, path) : sdm_no_memory();
+    if (rc == 1) empty = false;
     sdm_free(path);
   }
   sdm_names_clear(&names);
-  if (rc == 0) rc = s->env.fs->unlink(s->env.fs, mark);
-  return rc == 0 ? s->env.fs->remove_dir(s->env.fs, dir) : rc;
+  if (rc >= 0) rc = s->env.fs->unlink(s->env.fs, mark);
+  return rc == 0 && empty ? s->env.fs->remove_dir(s->env.fs, dir) : rc;
 }
 
 /* A folder that has a partition's name and the mark of a deleted one is of an import that died before its topic listed it: it is nobody's. */
@@ -285,13 +295,14 @@ static int remove_if_due(sdm_store *s, const char *name, int64_t now, int64_t *c
 int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count) {
   sdm_names names = {0};
   static const char suffix[] = "-delete";
-  int rc = s->env.fs->list(s->env.fs, s->env.root, &names);
-  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+  sdm_failure first = {0};
+  sdm_failure_note(&first, s->env.fs->list(s->env.fs, s->env.root, &names));
+  for (size_t i = 0; i < names.count; i++) {
     size_t n = strlen(names.items[i]), m = sizeof suffix - 1;
-    if (n > m && strcmp(names.items[i] + n - m, suffix) == 0) rc = remove_if_due(s, names.items[i], now, count);
+    if (n > m && strcmp(names.items[i] + n - m, suffix) == 0) sdm_failure_note(&first, remove_if_due(s, names.items[i], now, count));
   }
   sdm_names_clear(&names);
-  return rc;
+  return sdm_failure_tell(&first);
 }
 
 static bool is_listed(const sdm_store *s, const char *topic, int32_t partition) {

@@ -105,12 +105,13 @@ static int commit(import *m) {
 }
 
 static int look_and_commit(import *m) {
-  int rc;
-  do {
+  enum { TRIES = 100 };
+  int rc = 1;
+  for (int i = 0; (rc == 1 || rc == SDM_UNKNOWN_TOPIC) && i < TRIES; i++) {        /* listed, or deleted, since */
     rc = look(m);
     if (rc == 0) rc = commit(m);
-  } while (rc == 1);
-  return rc;
+  }
+  return rc == 1 ? sdm_fail(SDM_BUSY, "partition %s-%d is made and deleted again and again; try again", m->topic, m->partition) : rc;
 }
 
 /* What can be told only now that the partition is there. Without the cleaner's checkpoint the next cleaning does again what a broker's had done. */

@@ -170,7 +170,7 @@ static int join_locked(sdm_store *s, bool *alone) {
 static int put_right(sdm_store *s, int64_t now) {
   int64_t folders = 0;
   int rc = sdm_store_finish_deletions(s, now);
-  if (rc == 0) rc = sdm_folders_unlink(s, INT64_MAX, &folders);
+  sdm_folders_unlink(s, INT64_MAX, &folders);          /* what cannot go now is tried again later */
   if (rc == 0) rc = sdm_folders_drop_unlisted(s);
   return rc == 0 ? sdm_store_open_all(s, now) : rc;
 }

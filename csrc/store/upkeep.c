@@ -129,8 +129,10 @@ int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out) {
   sdm_failure first = {0};
   for (size_t i = 0; i < count; i++) sdm_failure_note(&first, sdm_maintain_log(s, logs[i], now, &report));
   sdm_logs_unref(logs, count);
-  rc = sdm_folders_unlink(s, now, &report.files_deleted);
-  if (rc < 0) return rc;
+  if ((rc = sdm_folders_unlink(s, now, &report.files_deleted)) < 0) {
+    sdm_failure_note(&first, rc);
+    report.failed++;
+  }
   sdm_reserve_keep(&s->env);
   sdm_failure_tell(&first);                /* the report's reason is the thread's last message */
   *out = report;

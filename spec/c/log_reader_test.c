@@ -329,6 +329,31 @@ TEST(a_bare_log_of_a_directory_that_is_written) {
   fixture_end(&f);
 }
 
+/* Its CRC holds, but its second record does not come after the first. */
+TEST(offsets_that_do_not_ascend) {
+  fixture f;
+  sdm_buf bytes = SDM_BUF_INIT;
+  sdm_record record, r = {.timestamp = 5, .key = "k", .key_size = 1, .value = "v", .value_size = 1};
+  sdm_batch_writer w = {.batch = {.base_timestamp = 5, .producer_id = -1, .producer_epoch = -1, .base_sequence = -1}};
+  fixture_begin(&f);
+  fixture_open(&f);
+  CHECK(fixture_close(&f));
+  f.env.boot_id[0]++;
+  CHECK_INT(sdm_batch_begin(&w, &bytes), 0);
+  for (r.offset = 1; r.offset >= 0; r.offset--) CHECK_INT(sdm_batch_add(&w, &r), 0);
+  CHECK_INT(sdm_batch_end(&w), 0);
+  fixture_write(&f, "00000000000000000000.log", bytes.data, bytes.size, -1);
+  fixture_open(&f);
+  CHECK_INT(sdm_log_latest(f.log, &r.offset), 0);
+  CHECK_INT(r.offset, 2);
+  sdm_reader *reader = open_at(&f, 0);
+  CHECK_INT(sdm_reader_next(reader, &record), 1);
+  CHECK_INT(sdm_reader_next(reader, &record), SDM_CORRUPT);
+  sdm_reader_close(reader);
+  sdm_buf_free(&bytes);
+  fixture_end(&f);
+}
+
 TEST(a_bare_log_knows_its_start) {
   fixture f;
   sdm_log *bare = NULL;

@@ -515,3 +515,21 @@ TEST(malformed_headers_are_refused) {
     free(exact);
   }
 }
+
+/* One byte each in a compressed batch: a small file would take all memory. */
+TEST(more_headers_than_anybody_needs_are_refused) {
+  for (int32_t count = SDM_HEADERS_MAX; count <= SDM_HEADERS_MAX + 1; count++) {
+    sdm_buf headers = SDM_BUF_INIT, out = SDM_BUF_INIT;
+    sdm_record_iter it;
+    for (int32_t i = 0; i < count; i++) CHECK_INT(sdm_header_encode(&headers, &(sdm_header){ "", NULL, 0, -1 }), 0);
+    sdm_record r = { .value_size = -1, .key_size = -1, .headers = headers.data, .headers_size = (int32_t)headers.size, .header_count = count };
+    sdm_batch_writer w = { .batch = { .producer_id = -1 } };
+    CHECK_INT(sdm_batch_begin(&w, &out), 0);
+    CHECK_INT(sdm_batch_add(&w, &r), 0);
+    CHECK_INT(sdm_batch_end(&w), 0);
+    sdm_record_iter_init(&it, &w.batch, out.data + SDM_BATCH_HEADER, out.size - SDM_BATCH_HEADER);
+    CHECK_INT(sdm_record_next(&it, &r), count > SDM_HEADERS_MAX ? SDM_CORRUPT : 1);
+    sdm_buf_free(&headers);
+    sdm_buf_free(&out);
+  }
+}
