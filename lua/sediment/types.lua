@@ -179,7 +179,7 @@ function topic:append_batch(records, options) end
 ---@field partition? integer default 0
 ---@field from? "earliest"|"latest"|integer|{ time: integer } default "earliest"; {time=ms}: the first record at or after it, else the end
 ---@field to? integer exclusive; default: the log end at this call
----@field isolation? "committed"|"uncommitted" default "committed": nothing aborted, nothing past the last stable offset; "read_committed" too
+---@field isolation? "committed"|"uncommitted" default "committed": nothing aborted, nothing past the last stable offset; read_committed too
 
 ---    for offset, key, value, timestamp, headers in topic:records() do ... end
 ---Goes on through segments that retention deletes meanwhile. Any failure, also of this call, is raised as an error object with the fields
