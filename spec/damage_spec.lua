@@ -151,4 +151,30 @@ describe("a damaged byte", function()
   -- Only a batch that follows gives it away: record 2 is read as 4.
   it("in the base offset of the last batch of a closed segment", function() displaced(3, true) end)
   it("in the base offset of the last batch of the log", function() displaced(9) end)
+
+  -- No CRC misses a whole batch: the digest of a closed segment does.
+  it("is not all: a closed segment cut where a batch ends is told, at each opening, and not cleaned", function()
+    for _, copied in ipairs { false, true } do
+      local n = make { index_interval_bytes = 100, cleanup_policy = "compact" }
+      local file = path .. "/t-0/" .. disk.list(path .. "/t-0", ".log")[1]
+      local bytes = disk.read(file)
+      local batches = disk.batches(bytes)
+      disk.write(file, bytes:sub(1, batches[#batches - 3].position))
+      if copied then
+        disk.copy(path, path .. "copy")
+        path = path .. "copy"
+      end
+      for _ = 1, 2 do
+        local store = support.open(path)
+        local topic = store:topic "t"
+        local _, whole = read_all(topic)
+        assert.is_false(whole)
+        assert.equal(1, topic:stats().partitions[0].corrupt_batches)
+        assert.equal(n, topic:latest())
+        topic:compact { force = true }
+        assert.is_false(select(2, read_all(topic)))
+        store:close()
+      end
+    end
+  end)
 end)

@@ -117,9 +117,9 @@ describe("retention", function()
     local topic, store = segments({ retention_ms = 1000, file_delete_delay_ms = 5000 }, { 1, 1, now }, path)
     topic:retain()
     local dir = path .. "/t-0"
-    assert.equal(6, #disk.list(dir, ".deleted"))
+    assert.equal(8, #disk.list(dir, ".deleted"))
     assert.equal(0, store:maintain({ now = now + 900 }).files_deleted)
-    assert.equal(6, #disk.list(dir, ".deleted"))
+    assert.equal(8, #disk.list(dir, ".deleted"))
     support.now = now + 5000
     topic:append("k", "v")
     assert(store:maintain().files_deleted > 0)

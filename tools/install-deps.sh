@@ -70,6 +70,7 @@ look_for_kafka() {
     have mvn || missing need maven "fetches Kafka's jars"
     have kcat || missing need kcat 'talks to a broker'
     have python3 || missing need python3 'runs the comparison'
+    have busted || missing need lua-busted 'runs the specs whose stores Kafka is shown'
 }
 
 # policy-rc.d keeps nginx from being started by its installation.

@@ -141,6 +141,13 @@ torture() {                               # torture PART VARIANT HISTORIES
     else fail "$1" "does not build"; tail_of "$logs/build/torture.log"; fi
 }
 
+# Bits of a store changed and files cut, here one of 50; build/flips alone does them all.
+flips() {                                 # flips PART EVERY
+    wanted "$1" || return 0
+    if launch "$logs/build/flips.log" make -s build/flips; then run "$1" build/flips --every "$2"
+    else fail "$1" "does not build"; tail_of "$logs/build/flips.log"; fi
+}
+
 busted_with() {                           # how to run busted under the interpreter $1: Debian's is a Lua script, a rock's a shell script
     path=$(command -v busted) || { echo false; return; }
     case $(head -n 1 "$path") in *lua*) echo "$1 $path" ;; *) echo "$path --lua=$1" ;; esac
@@ -169,6 +176,7 @@ c_tests asan asan
 c_tests tsan tsan
 torture sim/torture "" 24
 torture sim/torture_asan asan 4
+flips sim/flips 50
 specs lua5.4 "$lua54" 5.4
 specs luajit "$luajit" luajit
 

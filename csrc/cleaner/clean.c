@@ -11,7 +11,7 @@
 #include "cleaner/tombstone.h"
 #include "format/batch_records.h"
 #include "log/offsets.h"
-#include "log/scanner.h"
+#include "log/segment_digest.h"
 #include "log/swap.h"
 
 typedef struct pass {
@@ -36,12 +36,7 @@ static int may_go_on(const pass *p) {
   return sdm_log_check_writable(p->log);
 }
 
-static int start_scan(pass *p, sdm_segment *s) {
-  sdm_file *f;
-  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
-  if (rc == 0) sdm_scanner_start(&p->scan, f, 0, s->size);
-  return rc;
-}
+static int start_scan(pass *p, sdm_segment *s) { return sdm_segment_scan(s, &p->scan, 0, s->size); }
 
 static int next_batch(pass *p, sdm_batch *b, const uint8_t **bytes) {
   int rc = may_go_on(p);

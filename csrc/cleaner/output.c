@@ -61,6 +61,17 @@ static int write_index(sdm_output *o, sdm_file_kind kind, const sdm_buf *bytes) 
   return rc;
 }
 
+static int write_digest(sdm_output *o) {
+  sdm_buf bytes = SDM_BUF_INIT;
+  sdm_file_info info;
+  if (o->size == 0) return 0;
+  int rc = o->log->fs->info(o->file, &info);
+  if (rc == 0) rc = sdm_digest_encode(&o->indexes.digest, info.inode, &bytes);
+  if (rc == 0) rc = write_index(o, SDM_FILE_DIGEST, &bytes);
+  sdm_buf_free(&bytes);
+  return rc;
+}
+
 static void close_log(sdm_output *o) {
   if (o->file) o->log->fs->close(o->file);
   o->file = NULL;
@@ -72,6 +83,7 @@ int sdm_output_finish(sdm_output *o, int64_t modified_ms) {
   if (rc == 0) rc = write_index(o, SDM_FILE_INDEX, &o->indexes.index);
   if (rc == 0) rc = write_index(o, SDM_FILE_TIMEINDEX, &o->indexes.timeindex);
   if (rc == 0 && o->aborted.size > 0) rc = write_index(o, SDM_FILE_TXNINDEX, &o->aborted);
+  if (rc == 0) rc = write_digest(o);
   if (rc == 0) rc = o->log->fs->set_modified(o->file, modified_ms);
   if (rc == 0) rc = o->log->fs->sync(o->file);
   close_log(o);

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "format/batch_records.h"
-#include "log/scanner.h"
+#include "log/segment_digest.h"
 
 int64_t sdm_batch_horizon(const sdm_batch *b) { return sdm_batch_is(b, SDM_ATTR_DELETE_HORIZON) ? b->base_timestamp : SDM_NO_HORIZON; }
 
@@ -43,14 +43,12 @@ static int earliest_horizon(sdm_log *l, sdm_segment *s, int64_t offset, int64_t 
   sdm_scanner scan = {0};
   sdm_buf plain = SDM_BUF_INIT;
   sdm_batch b;
-  sdm_file *f;
   const uint8_t *bytes;
   int64_t limit;
   *out = SDM_NO_HORIZON;
   int rc = sdm_log_segment_limit(l, s, &limit);
-  if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc == 0) rc = sdm_segment_scan(s, &scan, 0, limit);
   if (rc < 0) return rc;
-  sdm_scanner_start(&scan, f, 0, limit);
   while ((rc = sdm_scan_batch(&scan, &b, &bytes)) == 1) {
     if (sdm_batch_horizon(&b) >= *out) continue;
     if ((rc = holds_tombstone(&b, bytes, offset, &plain)) < 0) break;

@@ -63,7 +63,7 @@ static how how_to_copy(const char *name) {
   if (sdm_snapshot_name_decode(name, &base) || strcmp(name, SDM_SWAP_NAME) == 0) return COPY;
   if (sdm_segment_name_decode(name, &base, &kind, &suffix) < 0 || strcmp(suffix, ".deleted") == 0) return LEAVE_OUT;
   if (strcmp(suffix, ".cleaned") == 0) return NAME_ONLY;
-  return COPY;
+  return kind == SDM_FILE_DIGEST ? LEAVE_OUT : COPY;
 }
 
 static int copy_name(sdm_fs *fs, const char *from, const char *to, const char *name) {

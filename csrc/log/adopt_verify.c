@@ -53,7 +53,7 @@ static int verify(sdm_adoption *a, sdm_segment *s, size_t i) {
   bool last = i + 1 == a->count;
   sdm_told told;                           /* by the source's indexes, which were copied for this */
   sdm_segment_told(s, &told);
-  int rc = sdm_reindex(s, s->size, a->cfg->index_interval_bytes, SDM_REINDEX_RECORDS | (last ? 0 : SDM_REINDEX_FINAL), &found);
+  int rc = sdm_reindex(s, s->size, a->cfg->index_interval_bytes, SDM_REINDEX_RECORDS | (last ? 0 : SDM_REINDEX_FINAL | SDM_REINDEX_DIGEST), &found);
   if (rc < 0) return rc;
   if (found.corrupt_batches > 0) return corrupt_at(a, s, found.corrupt_position);
   if (!last && found.next_offset > a->bases[i + 1]) return overlaps(a, s, found.next_offset, a->bases[i + 1]);

@@ -1,12 +1,14 @@
 #include "log/index_builder.h"
 
 void sdm_index_builder_init(sdm_index_builder *x, int64_t base_offset, int64_t interval) {
-  *x = (sdm_index_builder){.base_offset = base_offset, .interval = interval, .max_timestamp = -1, .max_timestamp_offset = base_offset, .indexed_timestamp = -1};
+  *x = (sdm_index_builder){.base_offset = base_offset, .interval = interval, .max_timestamp = -1, .max_timestamp_offset = base_offset, .indexed_timestamp = -1,
+                             .digest = {.next_offset = base_offset}};
 }
 
 void sdm_index_builder_free(sdm_index_builder *x) {
   sdm_buf_free(&x->index);
   sdm_buf_free(&x->timeindex);
+  sdm_digest_builder_free(&x->digest);
 }
 
 int sdm_index_builder_finish(sdm_index_builder *x) {
@@ -35,5 +37,5 @@ int sdm_index_builder_add(sdm_index_builder *x, const sdm_batch *b, int64_t posi
   }
   if (x->bytes_since_index > x->interval) rc = add_entries(x, sdm_batch_last_offset(b), position);
   x->bytes_since_index += b->size;
-  return rc;
+  return rc == 0 ? sdm_digest_add(&x->digest, b, position) : rc;
 }

@@ -1,4 +1,4 @@
-/* Builds both indexes of a segment while its batches go by, in memory: for making damaged ones anew and for the output of cleaning. The rules are
+/* Builds both indexes and the digest of a segment while its batches go by, in memory: for making damaged ones anew and for the output of cleaning. The rules are
 ** those of appending (docs/format.md 2).
 */
 #ifndef SDM_LOG_INDEX_BUILDER_H
@@ -6,11 +6,13 @@
 
 #include "base/buf.h"
 #include "format/batch.h"
+#include "format/digest.h"
 #include "format/index.h"
 
 typedef struct sdm_index_builder {
   int64_t base_offset, interval;
   sdm_buf index, timeindex;
+  sdm_digest_builder digest;
   int64_t max_timestamp, max_timestamp_offset;    /* so far; -1: none */
   int64_t indexed_timestamp;                      /* of the last time entry, -1 */
   int64_t bytes_since_index;

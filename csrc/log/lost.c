@@ -49,7 +49,7 @@ static int check(sdm_fs *fs, const char *dir, const sdm_names *names) {
     const char *suffix;
     if (sdm_segment_name_decode(names->items[i], &base, &kind, &suffix) < 0 || *suffix) continue;
     begun = begun || kind == SDM_FILE_LOG;
-    if (!begun || kind == SDM_FILE_LOG || kind == SDM_FILE_TXNINDEX || (base >= swap_from && base < swap_to) || has_log(names, i, base)) continue;
+    if (!begun || (kind != SDM_FILE_INDEX && kind != SDM_FILE_TIMEINDEX) || (base >= swap_from && base < swap_to) || has_log(names, i, base)) continue;
     if ((rc = has_entries(fs, dir, names->items[i])) <= 0) continue;
     rc = sdm_fail(SDM_CORRUPT, "%s/%020lld.log is missing, though its index is there: records are lost; take the directory from another replica, or remove "
                   "the index to go on with what is left", dir, (long long)base);

@@ -22,6 +22,7 @@
 #include "log/producer_snapshot.h"
 #include "log/scanner.h"
 #include "log/seek.h"
+#include "log/segment_digest.h"
 #include "log/stage.h"
 #include "log/state.h"
 
@@ -42,6 +43,7 @@ typedef struct recovery {
   sdm_end end;                           /* what is found */
   int64_t truncated, corrupt;
   bool damaged_end;                      /* the last segment has damage in it: no more appends to it */
+  bool broker;                           /* one has worked in the folder since Sediment did */
   bool fresh;                            /* there was nothing at all */
   bool as_told;                          /* the last segment was as the page or the state file says */
 } recovery;
@@ -111,12 +113,14 @@ static int cut(recovery *r, sdm_segment *s, int64_t position) {
 
 static unsigned density(const recovery *r, const sdm_segment *s) { return s->base_offset >= r->state.cleaned_end ? SDM_REINDEX_DENSE : 0; }
 
-static int rescan(recovery *r, sdm_segment *s, bool final, sdm_scan_result *out) {
+/* `may_cut`: its last write may not have ended. Of a closed segment that was whole before what is damaged stays, at its end as well. */
+static int rescan(recovery *r, sdm_segment *s, unsigned flags, bool may_cut, sdm_scan_result *out) {
   int64_t modified = s->modified_ms;
-  int rc = sdm_reindex(s, s->size, r->cfg->index_interval_bytes, (final ? SDM_REINDEX_FINAL : 0) | density(r, s), out);
+  int rc = sdm_reindex(s, s->size, r->cfg->index_interval_bytes, flags | density(r, s), out);
   if (rc < 0) return rc;
   r->corrupt += out->corrupt_batches;
-  if (out->position < s->size) rc = cut(r, s, out->position);
+  if (out->position < s->size && may_cut) rc = cut(r, s, out->position);
+  else if (out->position < s->size) r->corrupt++;
   sdm_file *f;
   if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) rc = r->log->fs->set_modified(f, modified);
@@ -149,12 +153,28 @@ static bool trusted(const recovery *r, int64_t next_base) {
   return r->same_boot || r->state.clean || next_base <= r->recovery_point;
 }
 
+/* Whether the digest is to be made anew: there is none; or what it was made of may have been lost, or rewritten by a broker. One that tells of a cut stays,
+** so that readers tell of it.
+*/
+static int look_at_digest(recovery *r, sdm_segment *s, bool believed, bool *anew) {
+  sdm_digest_state state = sdm_segment_digest_state(s);
+  *anew = !believed || (state == SDM_DIGEST_NONE && s->size > 0) || state == SDM_DIGEST_OTHER;
+  if (*anew) return sdm_segment_digest_drop(s);
+  if (state != SDM_DIGEST_CUT) return 0;
+  r->corrupt++;
+  return sdm_segment_digest_bind(s);
+}
+
 static int recover_closed(recovery *r, int64_t base, int64_t next_base) {
   sdm_segment *s;
   sdm_scan_result found;
+  bool anew, believed = trusted(r, next_base);
   int rc = sdm_segment_open(r->log->fs, r->log->dir, base, true, &s);
   if (rc < 0) return rc;
-  if (!trusted(r, next_base) || !sdm_indexes_sound(s, s->size, next_base, true)) rc = rescan(r, s, true, &found);
+  rc = look_at_digest(r, s, believed && !r->broker, &anew);
+  if (rc == 0 && (anew || !believed || !sdm_indexes_sound(s, s->size, next_base, true))) {
+    rc = rescan(r, s, SDM_REINDEX_FINAL | (anew ? SDM_REINDEX_DIGEST : 0), !believed, &found);
+  }
   if (rc == 0 && sync_failed(r) && next_base > atomic_load(&r->before->durable_end)) rc = write_anew(s);
   sdm_segment_unref(s);
   return rc;
@@ -286,23 +306,35 @@ static int recover_by_state(recovery *r, sdm_segment *s) {
   return 1;
 }
 
+/* The file is shorter than those say who can be believed: somebody has cut it. */
+static void count_lost(recovery *r, const sdm_segment *s, const sdm_end *page) {
+  int64_t position = r->same_boot && page->active_base == s->base_offset ? page->position : r->state.clean ? r->state.position : 0;
+  bool its = r->same_boot || r->state.end >= s->base_offset;
+  if (its && s->size < position) r->truncated += position - s->size;
+}
+
 static int recover_last(recovery *r, int64_t base) {
   sdm_segment *s;
   sdm_scan_result found;
   const sdm_end *page = sdm_control_end(r->before);
   int rc = sdm_segment_open(r->log->fs, r->log->dir, base, true, &s);
   if (rc < 0) return rc;
+  if ((rc = sdm_segment_digest_drop(s)) < 0) {           /* of a roll that did not end */
+    sdm_segment_unref(s);
+    return rc;
+  }
   r->end.active_base = base;
   r->end.modified_ms = s->modified_ms;
   r->end.created_ms = r->now;
   r->end.jitter_ms = sdm_draw_jitter(r->cfg);
   int told = 0;
+  count_lost(r, s, page);
   if (r->same_boot && page->active_base == base) told = recover_by_page(r, s, page);
   else if (!r->same_boot && r->state.clean && s->size == r->state.position) told = recover_by_state(r, s);
   r->as_told = told == 1;
   rc = told < 0 ? told : 0;
   if (told == 0) {
-    rc = rescan(r, s, false, &found);
+    rc = rescan(r, s, 0, true, &found);
     if (rc == 0) take_scan(r, s, &found);
   }
   if (rc == 0 && sync_failed(r)) rc = write_anew(s);
@@ -373,6 +405,7 @@ static int recover_segments(recovery *r) {
   int64_t broker_end;
   if (rc == 0) rc = sdm_broker_end(r->log->fs, r->log->dir, &broker_end);
   if (rc < 0) return rc;
+  r->broker = r->state.clean && broker_end > r->state.end;
   if (broker_end > r->state.cleaned_end) r->state.cleaned_end = broker_end;
   if (broker_end > r->state.foreign_end) r->state.foreign_end = broker_end;
   forget_unfinished_roll(r);

@@ -32,6 +32,7 @@ typedef struct sdm_scan_result {
 enum {
   SDM_REINDEX_FINAL = 1,                 /* with the closing time index entry */
   SDM_REINDEX_DENSE = 2,                 /* a gap between two batches is damage */
+  SDM_REINDEX_DIGEST = 8,                /* and its digest, unless it is damaged; else it is held against the one it has */
   SDM_REINDEX_RECORDS = 4                /* so are records that cannot be read; decompresses them */
 };
 int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, unsigned flags, sdm_scan_result *out);

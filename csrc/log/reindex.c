@@ -3,7 +3,7 @@
 #include "format/batch_records.h"
 #include "log/index_builder.h"
 #include "log/recover.h"
-#include "log/scanner.h"
+#include "log/segment_digest.h"
 
 typedef struct indexer {
   sdm_segment *segment;
@@ -118,17 +118,15 @@ static void report(const indexer *x) {
 int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, unsigned flags, sdm_scan_result *out) {
   indexer x = {.segment = s, .r = out, .flags = flags};
   sdm_scanner scanner = {0};
-  sdm_file *f;
   *out = (sdm_scan_result){.next_offset = s->base_offset, .first_timestamp = -1, .last_tombstone = -1, .corrupt_position = -1};
   sdm_index_builder_init(&x.build, s->base_offset, interval);
-  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
-  if (rc == 0) {
-    sdm_scanner_start(&scanner, f, 0, size);
-    rc = scan(&x, &scanner);
-  }
+  int rc = sdm_segment_scan(s, &scanner, 0, size);
+  if (flags & SDM_REINDEX_DIGEST) scanner.digest = NULL;
+  if (rc == 0) rc = scan(&x, &scanner);
   if (rc == 0 && (flags & SDM_REINDEX_FINAL)) rc = sdm_index_builder_finish(&x.build);
   if (rc == 0) rc = store(s, SDM_FILE_INDEX, &x.build.index);
   if (rc == 0) rc = store(s, SDM_FILE_TIMEINDEX, &x.build.timeindex);
+  if (rc == 0 && (flags & SDM_REINDEX_DIGEST) && out->corrupt_batches == 0) rc = sdm_segment_digest_write(s, &x.build.digest);
   report(&x);
   sdm_scanner_free(&scanner);
   sdm_index_builder_free(&x.build);

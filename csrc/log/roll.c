@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "log/log.h"
+#include "log/segment_digest.h"
 #include "log/stage.h"
 #include "os/host.h"
 
@@ -59,6 +60,7 @@ static int finish_active(sdm_log *l, sdm_end *e) {
   if (rc == 0 && info.size != e->position) rc = l->fs->truncate(f, e->position);
   if (rc == 0) rc = l->fs->set_modified(f, e->modified_ms);
   if (rc == 0) rc = add_final_time_entry(s, e);
+  if (rc == 0) rc = sdm_segment_digest_make(s, e->position);
   if (rc < 0) return rc;
   sdm_mutex_lock(&s->lock);
   s->size = e->position;

@@ -17,6 +17,8 @@ void sdm_scanner_start(sdm_scanner *s, sdm_file *file, int64_t position, int64_t
   s->torn = false;
   s->window_start = position;
   s->window.size = 0;
+  s->digest = NULL;
+  s->checked_from = s->checked_to = s->bad_from = s->bad_to = 0;
 }
 
 void sdm_scanner_free(sdm_scanner *s) { sdm_buf_free(&s->window); }
@@ -97,7 +99,7 @@ static int peek_short(sdm_scanner *s, sdm_batch *b) {
   return 0;
 }
 
-static int peek(sdm_scanner *s, sdm_batch *b, int64_t want) {
+static int peek_any(sdm_scanner *s, sdm_batch *b, int64_t want) {
   s->torn = false;
   if (s->position >= s->limit) return 0;
   int rc = look(s, SDM_BATCH_HEADER, want);
@@ -109,6 +111,125 @@ static int peek(sdm_scanner *s, sdm_batch *b, int64_t want) {
   if (b->size <= s->limit - s->position) return 1;
   s->torn = true;
   return 0;
+}
+
+/* ---- the digest ---- */
+
+enum { CHUNK_BATCHES = SDM_DIGEST_CHUNK / SDM_BATCH_HEADER + 1 };
+
+typedef struct chunk {
+  int64_t from, to;                        /* positions: of its first batch, of the one behind it */
+  uint32_t hash;                           /* as it should be */
+  int64_t positions[CHUNK_BATCHES], bases[CHUNK_BATCHES];
+  int32_t sizes[CHUNK_BATCHES];
+  size_t count;
+} chunk;
+
+/* False: no batch that the digest knows begins there or before. */
+static bool find_chunk(const sdm_digest *d, int64_t position, chunk *c) {
+  size_t low = 0, high = d->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (d->entries[middle].position <= position) low = middle + 1;
+    else high = middle;
+  }
+  if (low == 0) return false;
+  c->from = d->entries[low - 1].position;
+  c->hash = d->entries[low - 1].hash;
+  c->to = low < d->count ? d->entries[low].position : d->size;
+  return true;
+}
+
+/* 1: its headers lead from one to the next, to its end. 0: a size is damaged, which the CRC of that batch tells. */
+static int read_chunk(sdm_scanner *s, chunk *c) {
+  sdm_batch b;
+  int rc = 1;
+  int64_t most = s->limit - c->from < SDM_DIGEST_CHUNK + SDM_BATCH_HEADER ? s->limit - c->from : SDM_DIGEST_CHUNK + SDM_BATCH_HEADER;
+  s->position = c->from;
+  if (most > 0 && (rc = look(s, most, WINDOW)) < 0) return rc;
+  for (c->count = 0; s->position < c->to && c->count < CHUNK_BATCHES; c->count++) {
+    if ((rc = peek_any(s, &b, SDM_BATCH_HEADER)) != 1) break;
+    c->positions[c->count] = s->position;
+    c->bases[c->count] = b.base_offset;
+    c->sizes[c->count] = b.size;
+    s->position += b.size;
+  }
+  return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : s->position == c->to;
+}
+
+static uint32_t hash_from(const chunk *c, size_t i, uint64_t hash, int64_t first_base) {
+  for (size_t k = i; k < c->count; k++) hash = sdm_digest_chain(hash, k == i ? first_base : c->bases[k], c->sizes[k]);
+  return (uint32_t)hash;
+}
+
+/* Which one batch it is whose base offset, with one bit the other way, would give the hash; c->count: none. */
+static size_t locate(const chunk *c) {
+  uint64_t before = 0;
+  for (size_t i = 0; i < c->count; i++) {
+    for (int bit = 0; bit < 64; bit++) {
+      if (hash_from(c, i, before, (int64_t)((uint64_t)c->bases[i] ^ (uint64_t)1 << bit)) == c->hash) return i;
+    }
+    before = sdm_digest_chain(before, c->bases[i], c->sizes[i]);
+  }
+  return c->count;
+}
+
+/* Whether the CRCs of all of them hold: one that does not has the chunk's damage, perhaps in its size. 1, 0, or a failure. */
+static int crcs_hold(sdm_scanner *s, const chunk *c) {
+  sdm_batch b;
+  int rc = 1;
+  for (size_t i = 0; rc == 1 && i < c->count; i++) {
+    s->position = c->positions[i];
+    if ((rc = look(s, c->sizes[i], WINDOW)) == 1) rc = sdm_batch_decode(here(s), SDM_BATCH_HEADER, &b) == 0 && sdm_batch_crc_ok(here(s), &b);
+  }
+  return rc;
+}
+
+/* Which batches of the chunk, whose headers are as they are, the digest denies. */
+static int find_bad(sdm_scanner *s, const chunk *c) {
+  int rc = crcs_hold(s, c);
+  if (rc <= 0) return rc;
+  size_t i = locate(c);
+  s->bad_from = i < c->count ? c->positions[i] : c->from;
+  s->bad_to = i < c->count ? c->positions[i] + c->sizes[i] : c->to;
+  return 0;
+}
+
+/* Holds the batches of the chunk around `position` against the digest. */
+static int check_chunk(sdm_scanner *s) {
+  chunk c;
+  int64_t at = s->position;
+  if (!find_chunk(s->digest, at, &c)) return 0;
+  int rc = read_chunk(s, &c);
+  s->position = at;
+  if (rc < 0) return rc;
+  s->checked_from = c.from;
+  s->checked_to = c.to;
+  s->bad_from = s->bad_to = 0;
+  if (rc == 0 || c.count == 0 || hash_from(&c, 0, 0, c.bases[0]) == c.hash) return 0;
+  rc = find_bad(s, &c);
+  s->position = at;
+  return rc;
+}
+
+static int check_digest(sdm_scanner *s) {
+  int rc = s->position >= s->checked_from && s->position < s->checked_to ? 0 : check_chunk(s);
+  if (rc < 0 || s->position < s->bad_from || s->position >= s->bad_to) return rc;
+  return sdm_fail(SDM_CORRUPT, "%s at position %lld: the base offset of a batch is not what it was when the segment was closed", s->file->path,
+                  (long long)s->position);
+}
+
+static int end_of_file(const sdm_scanner *s) {
+  if (!s->digest || !s->digest->cut) return 0;
+  return sdm_fail(SDM_CORRUPT, "%s ends at position %lld; it had %lld bytes when the segment was closed, with offsets up to %lld", s->file->path,
+                  (long long)s->limit, (long long)s->digest->size, (long long)s->digest->next_offset - 1);
+}
+
+static int peek(sdm_scanner *s, sdm_batch *b, int64_t want) {
+  s->torn = false;
+  if (s->position >= s->limit) return end_of_file(s);
+  int rc = s->digest ? check_digest(s) : 0;
+  return rc < 0 ? rc : peek_any(s, b, want);
 }
 
 int sdm_scan_batch(sdm_scanner *s, sdm_batch *b, const uint8_t **bytes) {
@@ -167,7 +288,9 @@ static int valid_here(sdm_scanner *s, int64_t offset, int64_t *budget) {
   if (p[16] != 2 || (int64_t)sdm_get64(p) <= offset || sdm_batch_decode(p, SDM_BATCH_HEADER, &b) < 0) return 0;
   if (b.size > s->limit - s->position || (rc = look(s, b.size, WINDOW)) <= 0) return rc < 0 ? rc : 0;
   *budget -= b.size;
-  return sdm_batch_crc_ok(here(s), &b) ? 1 : 0;
+  if (!sdm_batch_crc_ok(here(s), &b)) return 0;
+  if (s->digest && (rc = check_digest(s)) < 0) return rc == SDM_CORRUPT ? 0 : rc;
+  return 1;
 }
 
 enum { MAGIC_AT = 16, MAGIC = 2 };

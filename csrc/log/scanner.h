@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "format/batch.h"
+#include "format/digest.h"
 #include "os/fs.h"
 
 typedef struct sdm_scanner {
@@ -16,9 +17,13 @@ typedef struct sdm_scanner {
   bool torn;                /* the last call ended before `limit`: the rest is no whole batch */
   sdm_buf window;           /* file bytes from window_start on */
   int64_t window_start;
+  const sdm_digest *digest; /* of the segment, borrowed; NULL: none */
+  int64_t checked_from, checked_to;     /* batches that begin there were held against it; empty at first */
+  int64_t bad_from, bad_to;             /* of these the ones that it denies */
 } sdm_scanner;              /* zero-initialised is valid, at the end of nothing */
 
-/* From here on it reads `file`, which is borrowed. The window's memory is kept. */
+/* From here on it reads `file`, which is borrowed. The window's memory is kept. With s->digest set behind it, what that denies is SDM_CORRUPT, and so is
+** the limit where the file was cut. */
 void sdm_scanner_start(sdm_scanner *s, sdm_file *file, int64_t position, int64_t limit);
 void sdm_scanner_free(sdm_scanner *s);
 

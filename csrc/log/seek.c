@@ -1,20 +1,19 @@
 #include "log/seek.h"
 
+#include "log/segment_digest.h"
+
 int sdm_seek_near(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit) {
-  sdm_file *f;
   sdm_index_entry e;
   sdm_batch b;
-  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
-  if (rc < 0) return rc;
   if (sdm_segment_lookup(s, offset, limit, &e)) {
-    sdm_scanner_start(scan, f, e.position, limit);
+    int rc = sdm_segment_scan(s, scan, e.position, limit);
+    if (rc < 0) return rc;
     if (sdm_scan_header(scan, &b) == 1 && sdm_batch_last_offset(&b) == e.offset) {
       scan->position = e.position;
       return 0;
     }
   }
-  sdm_scanner_start(scan, f, 0, limit);
-  return 0;
+  return sdm_segment_scan(s, scan, 0, limit);
 }
 
 typedef struct search {
@@ -27,7 +26,7 @@ typedef struct search {
   int64_t before, seen_before;             /* position of the batch that was passed last, INT64_MAX: none was; `seen` then */
 } search;
 
-/* What is no batch may be where a damaged size led: then the damage begins with the batch before. */
+/* What does not fit may be where a damaged size led, or follow a damaged end: then the damage begins with the batch before. */
 static int64_t where_damage_begins(search *q, int64_t at) {
   sdm_batch b;
   const uint8_t *bytes;
@@ -39,7 +38,7 @@ static int64_t where_damage_begins(search *q, int64_t at) {
 
 /* Whether the batch that was just read claims offsets that cannot be its own. 1, 0, or a failure. */
 static int misplaced(search *q, const sdm_batch *b) {
-  if (q->dense && q->expected >= 0) return 0;          /* it begins where the one before it ended, whatever it says */
+  if (q->dense && q->expected >= 0) return b->base_offset != q->expected;
   if (b->base_offset < q->seen || !sdm_segment_can_hold(q->segment, b)) return 1;
   int rc = q->dense ? sdm_scan_joins(q->scan, b, NULL) : sdm_scan_displaced(q->scan, b, q->seen, NULL);
   return rc < 0 ? rc : rc == !q->dense;
@@ -65,27 +64,25 @@ static int pass_damage(search *q, int64_t at) {
   int rc = find_behind(q, &b);
   bool reaches = rc == 1 && b.base_offset <= q->offset;
   q->scan->position = reaches ? q->scan->position - b.size : at;
-  if (reaches && q->dense) q->expected = b.base_offset;
+  if (q->dense) q->expected = reaches ? b.base_offset : q->seen;
   return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : reaches;
-}
-
-/* Where the batch ends: as it says, or, when it is known where it must begin, as many offsets behind that. No CRC covers what it says. */
-static int64_t end_of(const search *q, const sdm_batch *b) {
-  return (q->dense && q->expected >= 0 ? q->expected + b->last_offset_delta : sdm_batch_last_offset(b)) + 1;
 }
 
 /* 1: a batch or damage was passed. 0: the scanner stands where to look for the offset. */
 static int pass(search *q) {
   sdm_batch b;
+  const uint8_t *bytes;
   int64_t at = q->scan->position;
   int rc = sdm_scan_header(q->scan, &b);
   if (rc == SDM_CORRUPT || (rc == 0 && q->scan->torn)) return pass_damage(q, at);
   if (rc <= 0) return rc == SDM_IO || rc == SDM_NO_MEMORY ? rc : 0;
   if ((rc = misplaced(q, &b)) != 0) return rc < 0 ? rc : pass_damage(q, at);
-  int64_t end = end_of(q, &b);
-  if (end > q->offset) {
+  int64_t end = sdm_batch_last_offset(&b) + 1;
+  if (end > q->offset) {                   /* unless it is its end that is damaged */
     q->scan->position = at;
-    return 0;
+    rc = sdm_scan_batch(q->scan, &b, &bytes);
+    q->scan->position = at;
+    return rc == SDM_CORRUPT || (rc == 0 && q->scan->torn) ? pass_damage(q, at) : rc == 1 ? 0 : rc;
   }
   q->before = at;
   q->seen_before = q->seen;
@@ -108,6 +105,7 @@ int sdm_seek(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit, b
   int rc = sdm_seek_near(s, scan, offset, limit);
   if (rc < 0) return rc;
   q.expected = dense ? where_it_begins(&q) : -1;
+  if (q.expected >= 0) q.seen = q.expected;
   while ((rc = pass(&q)) == 1) {}
   *expected = q.expected;
   return rc;

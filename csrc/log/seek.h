@@ -10,8 +10,7 @@
 int sdm_seek_near(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit);
 
 /* Starts the scanner at the first batch whose last offset is >= `offset`; at the limit when there is none. Damage is passed when what lies behind
-** it is still not beyond `offset`; else the scanner stands before it. `dense`: each batch begins where the one before it ended, and is taken to,
-** whatever it says. *expected: where the batch found must begin (dense), or end of the one before it; -1: not known. */
+** it is still not beyond `offset`; else the scanner stands before it. `dense`: each batch begins where the one before it ended. *expected: where the batch found must begin (dense), or end of the one before it; -1: not known. */
 int sdm_seek(sdm_segment *s, sdm_scanner *scan, int64_t offset, int64_t limit, bool dense, int64_t *expected);
 
 #endif

@@ -6,8 +6,9 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "format/digest.h"
 
-static const char *const EXTENSIONS[SDM_FILE_KINDS] = {"log", "index", "timeindex", "txnindex"};
+static const char *const EXTENSIONS[SDM_FILE_KINDS] = {"log", "index", "timeindex", "txnindex", "digest"};
 
 char *sdm_segment_path(const char *dir, int64_t base_offset, sdm_file_kind kind, const char *suffix) {
   return sdm_format("%s/%020lld.%s%s", dir, (long long)base_offset, EXTENSIONS[kind], suffix);
@@ -130,6 +131,9 @@ static void close_files(sdm_segment *s) {
     if (s->files[k]) s->fs->close(s->files[k]);
     s->files[k] = NULL;
   }
+  sdm_digest_free(s->digest);
+  s->digest = NULL;
+  s->digest_asked = false;
 }
 
 void sdm_segment_close_files(sdm_segment *s) {

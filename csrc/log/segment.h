@@ -17,7 +17,7 @@
 #include "os/fs.h"
 #include "os/thread.h"
 
-typedef enum sdm_file_kind { SDM_FILE_LOG, SDM_FILE_INDEX, SDM_FILE_TIMEINDEX, SDM_FILE_TXNINDEX, SDM_FILE_KINDS } sdm_file_kind;
+typedef enum sdm_file_kind { SDM_FILE_LOG, SDM_FILE_INDEX, SDM_FILE_TIMEINDEX, SDM_FILE_TXNINDEX, SDM_FILE_DIGEST, SDM_FILE_KINDS } sdm_file_kind;
 
 #define SDM_UNKNOWN (-2)                 /* of a number that has not been looked up; -1 means "none" */
 
@@ -39,6 +39,8 @@ typedef struct sdm_segment {
   int64_t last_tombstone;                /* highest offset of one; SDM_UNKNOWN, -1 */
   int64_t horizon;                       /* earliest delete horizon that still has a tombstone (cleaner/tombstone.h); SDM_UNKNOWN */
   sdm_file *files[SDM_FILE_KINDS];
+  struct sdm_digest *digest;             /* NULL: none to go by, if it was asked for (segment_digest.h) */
+  bool digest_asked;
 } sdm_segment;
 
 /* "DIR/00000000000000000042.log" + suffix ("", ".deleted", ".cleaned", ".swap"); a fresh string, NULL when memory is short. */

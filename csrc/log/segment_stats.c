@@ -2,7 +2,7 @@
 #include "base/bytes.h"
 #include "format/batch_records.h"
 #include "log/log.h"
-#include "log/scanner.h"
+#include "log/segment_digest.h"
 
 /* Runs over a segment's batches: headers only, or whole when tombstones are wanted. */
 typedef struct summary {
@@ -27,14 +27,12 @@ static int summarize(sdm_log *l, sdm_segment *s, bool whole, summary *out) {
   sdm_scanner scan = {0};
   sdm_buf plain = SDM_BUF_INIT;
   sdm_batch b;
-  sdm_file *f;
   const uint8_t *bytes = NULL;
   int64_t limit;
   *out = (summary){.max_timestamp = -1, .last_tombstone = -1};
   int rc = sdm_log_segment_limit(l, s, &limit);
-  if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc == 0) rc = sdm_segment_scan(s, &scan, 0, limit);
   if (rc < 0) return rc;
-  sdm_scanner_start(&scan, f, 0, limit);
   while ((rc = sdm_scan_past_damage(&scan, s->base_offset, &b, whole ? &bytes : NULL)) == 1) {
     if (b.max_timestamp > out->max_timestamp) out->max_timestamp = b.max_timestamp;
     if (!sdm_batch_is(&b, SDM_ATTR_CONTROL)) out->records += b.count;

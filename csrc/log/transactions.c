@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "format/batch_records.h"
-#include "log/scanner.h"
+#include "log/segment_digest.h"
 
 typedef struct walk {
   sdm_transactions *out;
@@ -157,12 +157,10 @@ static int next_batch(walk *w, sdm_batch *b, const uint8_t **bytes) {
 static int walk_segment(sdm_log *l, walk *w, sdm_segment *s) {
   sdm_batch b;
   const uint8_t *bytes = NULL;
-  sdm_file *f;
   int64_t limit;
   int rc = sdm_log_segment_limit(l, s, &limit);
-  if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  if (rc == 0) rc = sdm_segment_scan(s, &w->scan, 0, limit);
   if (rc < 0) return rc;
-  sdm_scanner_start(&w->scan, f, 0, limit);
   w->segment = s;
   w->expected = s->base_offset;
   w->before = INT64_MAX;

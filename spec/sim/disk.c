@@ -415,7 +415,12 @@ sim_disk *sim_new(void) {
   return d;
 }
 
-sim_disk *sim_disk_like(const sim_disk *d, bool same_boot) { return empty_disk(same_boot ? d->boot : d->boot + 1); }
+/* Its files have the numbers of the ones that they were. */
+sim_disk *sim_disk_like(const sim_disk *d, bool same_boot) {
+  sim_disk *like = empty_disk(same_boot ? d->boot : d->boot + 1);
+  like->next_inode = d->next_inode;
+  return like;
+}
 
 void sim_free(sim_disk *d) {
   if (!d) return;

@@ -112,6 +112,7 @@ static void settle(sim_node *n) {
 static sim_node *copy_of(crash *c, sim_node *from) {
   if (from->copy) return from->copy;
   sim_node *to = from->copy = sim_node_new(c->out, from->folder);
+  to->inode = from->inode;
   if (from->folder) copy_folder(c, from, to);
   else if (from->mapped) copy_mapping(c, from, to);
   else copy_file(c, from, to);
@@ -145,6 +146,7 @@ sim_disk *sim_power_loss(const sim_disk *d, sim_profile profile, uint64_t seed) 
 static sim_node *same(sim_disk *out, sim_node *from) {
   if (from->copy) return from->copy;
   sim_node *to = from->copy = sim_node_new(out, from->folder);
+  to->inode = from->inode;
   sim_node_resize(to, from->size);
   if (from->size) memcpy(to->bytes, from->bytes, from->size);
   to->safe = sim_alloc(NULL, from->safe_size);

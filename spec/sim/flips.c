@@ -45,7 +45,8 @@ __attribute__((format(printf, 2, 3))) static void wrong(flips *f, const char *fo
 
 /* Only damage may be the reason, and the message names the file. */
 static void take_failure(flips *f, int rc, const char *doing) {
-  if (rc != SDM_CORRUPT && rc != SDM_OFFSET_OUT_OF_RANGE) wrong(f, "%s fails with %s: %s", doing, sdm_code_name(rc), sdm_errmsg());
+  bool others = rc == SDM_EXISTS && strstr(f->path, "partition.metadata");         /* another topic's id */
+  if (rc != SDM_CORRUPT && rc != SDM_OFFSET_OUT_OF_RANGE && !others) wrong(f, "%s fails with %s: %s", doing, sdm_code_name(rc), sdm_errmsg());
   else if (rc == SDM_CORRUPT && !strstr(sdm_errmsg(), SIM_ROOT)) wrong(f, "%s does not say where: %s", doing, sdm_errmsg());
   f->said = true;
 }
@@ -124,6 +125,7 @@ static void check_missing(flips *f, const char *name, truth *t, sdm_log *log) {
   size_t missing = 0;
   for (size_t i = 0; i < t->count; i++) {
     if (t->found[i]) continue;
+    if (strstr(f->path, "log-start-offset-checkpoint")) continue;        /* Kafka's, without a checksum: another number is another start */
     missing++;
     if (!f->log || strcmp(f->log, name) != 0 || t->offsets[i] < f->low || t->offsets[i] > f->high) wrong(f, "offset %lld is missing", (long long)t->offsets[i]);
   }
