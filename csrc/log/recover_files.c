@@ -82,11 +82,14 @@ static int rename_swaps(folder *d) {
   return rc;
 }
 
-/* Each step is on the disk before the next, so that another crash finds either the .swap files or nothing more to do. */
+/* Each step is on the disk before the next, so that another crash finds either the .swap files or nothing more to do. The first is that they have their
+** names: a process may have died before they were saved, and where one is a .cleaned again and the old segments are gone, the rest would go too.
+*/
 static int finish_swaps(folder *d) {
   int64_t from, to, any;
   bool swaps = lowest(d, ".swap", &any);
   int rc = sdm_swap_pending(d->fs, d->dir, &d->names, &from, &to);
+  if (rc == 0 && swaps) rc = d->fs->sync_dir(d->fs, d->dir);
   if (rc == 0) rc = unlink_where(d, "", from, to);
   if (rc == 0 && swaps) rc = d->fs->sync_dir(d->fs, d->dir);
   if (rc == 0) rc = rename_swaps(d);

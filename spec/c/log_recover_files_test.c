@@ -207,3 +207,44 @@ TEST(a_swap_of_kafkas) {
   fixture_check_from(&f, f.log, 0);
   fixture_end(&f);
 }
+
+/* The names of a process that died may be on no disk yet. */
+static struct {
+  int syncs, unlinks_before;
+} order;
+
+static int counting_unlink(sdm_fs *fs, const char *path) {
+  if (order.syncs == 0) order.unlinks_before++;
+  return sdm_fs_posix()->unlink(fs, path);
+}
+
+static int counting_sync_dir(sdm_fs *fs, const char *path) {
+  order.syncs++;
+  return sdm_fs_posix()->sync_dir(fs, path);
+}
+
+TEST(a_swap_is_saved_before_the_old_segments_go) {
+  fixture f;
+  int64_t base, *bases;
+  size_t size, count;
+  begin(&f, 4);
+  CHECK_INT(sdm_log_roll(f.log, f.now, &base), 0);
+  fixture_crash(&f);
+  uint8_t *bytes = fixture_read(&f, LOG0, &size);
+  fixture_write(&f, LOG0 ".swap", bytes, size, -1);
+  free(bytes);
+  sdm_fs fs = *sdm_fs_posix();
+  fs.unlink = counting_unlink;
+  fs.sync_dir = counting_sync_dir;
+  char *dir = sdm_format("%s/t-0", f.env.root);
+  order.syncs = order.unlinks_before = 0;
+  CHECK_INT(sdm_recover_files(&fs, dir, &bases, &count), 0);
+  CHECK_INT(order.unlinks_before, 0);
+  CHECK_INT(order.syncs, 3);
+  CHECK_INT(count, 2);
+  sdm_free(bases);
+  sdm_free(dir);
+  fixture_open(&f);
+  fixture_check_all(&f);
+  fixture_end(&f);
+}
