@@ -45,7 +45,7 @@ C_TESTS    := $(patsubst spec/c/%.c,$(O)/spec/%,$(if $(filter tsan,$(V)),$(TSAN_
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all help deps torture test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
+.PHONY: all help deps torture flips test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
 MAKEFLAGS += --no-print-directory
 
 all: build/libsediment.a $(MODULES)  ## the core and the module for both Luas, in build/ (the default)
@@ -118,6 +118,9 @@ SECONDS_OF_TORTURE = $(or $(SECONDS),1200)
 torture: $(O)/torture  ## crashes at every system call of random histories (SECONDS=1200), on two processors
 	@$(O)/torture --seconds $(SECONDS_OF_TORTURE) --first 1000001 & other=$$!; \
 	$(O)/torture --seconds $(SECONDS_OF_TORTURE) --first 2000001; one=$$?; wait $$other && exit $$one
+
+flips: $(O)/flips  ## every bit of small stores changed, every file cut at every length (SEEDS="1 2 3")
+	@for seed in $(or $(SEEDS),1 2 3); do $(O)/flips --seed $$seed || exit 1; done
 
 c-tests: $(C_TESTS)  ## the C test programs (V=asan, V=tsan: with that sanitizer)
 

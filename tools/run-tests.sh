@@ -141,7 +141,7 @@ torture() {                               # torture PART VARIANT HISTORIES
     else fail "$1" "does not build"; tail_of "$logs/build/torture.log"; fi
 }
 
-# Bits of a store changed and files cut, here one of 50; build/flips alone does them all.
+# Bits of a store changed and files cut, here one of 50; make flips does them all.
 flips() {                                 # flips PART EVERY
     wanted "$1" || return 0
     if launch "$logs/build/flips.log" make -s build/flips; then run "$1" build/flips --every "$2"
