@@ -119,6 +119,37 @@ torture: $(O)/torture  ## crashes at every system call of random histories (SECO
 	@$(O)/torture --seconds $(SECONDS_OF_TORTURE) --first 1000001 & other=$$!; \
 	$(O)/torture --seconds $(SECONDS_OF_TORTURE) --first 2000001; one=$$?; wait $$other && exit $$one
 
+# ---- hostile bytes: each of FUZZ_TARGETS is a program of libFuzzer (V=fuzz), and one that replays files ----
+
+FUZZ_TARGETS := batch files partition store
+FUZZ_HELPERS := $(addprefix $(O)/spec/,fuzz/mend.o fuzz/input.o fuzz/ask.o sim/disk.o sim/disk_crash.o)
+SANITIZE_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+FUZZ_SECONDS = $(or $(SECONDS),60)
+
+$(O)/spec/fuzz/%.o: spec/fuzz/%.c Makefile
+	@mkdir -p $(@D)
+	$(COMPILE) -Ispec -c -o $@ $<
+
+$(FUZZ_TARGETS:%=$(O)/replay-%): $(O)/replay-%: $(O)/spec/fuzz/%.o $(O)/spec/fuzz/replay.o $(FUZZ_HELPERS) $(O)/libsediment.a
+	$(LINK) -o $@ $^ $(LDLIBS)
+
+$(FUZZ_TARGETS:%=$(O)/fuzz-%): $(O)/fuzz-%: $(O)/spec/fuzz/%.o $(FUZZ_HELPERS) $(O)/libsediment.a
+	$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
+$(O)/fuzz-seeds: $(O)/spec/fuzz/seeds.o $(FUZZ_HELPERS) $(O)/libsediment.a
+	$(LINK) -o $@ $^ $(LDLIBS)
+
+.PHONY: fuzz fuzz-programs fuzz-seeds
+fuzz-programs: $(FUZZ_TARGETS:%=$(O)/fuzz-%)
+
+fuzz:  ## hostile files, with libFuzzer of clang (SECONDS=60 over all targets); what it finds is in build/fuzz/
+	@command -v clang > /dev/null || { echo 'make fuzz needs clang and its libFuzzer (Debian: the package clang)' >&2; exit 1; }
+	@$(MAKE) -s V=fuzz CC=clang WERROR= fuzz-programs
+	@sh tools/fuzz.sh '$(FUZZ_SECONDS)' $(FUZZ_TARGETS)
+
+fuzz-seeds: $(O)/fuzz-seeds  ## writes the seeds in spec/fuzz/corpus/ anew, from spec/data/kafka/
+	@sh spec/fuzz/seeds.sh $<
+
 c-tests: $(C_TESTS)  ## the C test programs (V=asan, V=tsan: with that sanitizer)
 
 list-c-tests:
@@ -200,4 +231,4 @@ uninstall:  ## removes what install put under PREFIX
 clean:  ## removes build/
 	rm -rf build
 
--include $(wildcard $(O)/obj/*/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)
+-include $(wildcard $(O)/obj/*/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d $(O)/spec/fuzz/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)
