@@ -124,6 +124,7 @@ torture: $(O)/torture  ## crashes at every system call of random histories (SECO
 FUZZ_TARGETS := batch files partition store
 FUZZ_HELPERS := $(addprefix $(O)/spec/,fuzz/mend.o fuzz/input.o fuzz/ask.o sim/disk.o sim/disk_crash.o)
 SANITIZE_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+FUZZ_WRAP := -Wl,--wrap=sdm_futex_wait
 FUZZ_SECONDS = $(or $(SECONDS),60)
 
 $(O)/spec/fuzz/%.o: spec/fuzz/%.c Makefile
@@ -131,19 +132,20 @@ $(O)/spec/fuzz/%.o: spec/fuzz/%.c Makefile
 	$(COMPILE) -Ispec -c -o $@ $<
 
 $(FUZZ_TARGETS:%=$(O)/replay-%): $(O)/replay-%: $(O)/spec/fuzz/%.o $(O)/spec/fuzz/replay.o $(FUZZ_HELPERS) $(O)/libsediment.a
-	$(LINK) -o $@ $^ $(LDLIBS)
+	$(LINK) $(FUZZ_WRAP) -o $@ $^ $(LDLIBS)
 
 $(FUZZ_TARGETS:%=$(O)/fuzz-%): $(O)/fuzz-%: $(O)/spec/fuzz/%.o $(FUZZ_HELPERS) $(O)/libsediment.a
-	$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+	$(LINK) $(FUZZ_WRAP) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
 $(O)/fuzz-seeds: $(O)/spec/fuzz/seeds.o $(FUZZ_HELPERS) $(O)/libsediment.a
-	$(LINK) -o $@ $^ $(LDLIBS)
+	$(LINK) $(FUZZ_WRAP) -o $@ $^ $(LDLIBS)
 
 .PHONY: fuzz fuzz-programs fuzz-seeds
 fuzz-programs: $(FUZZ_TARGETS:%=$(O)/fuzz-%)
 
 fuzz:  ## hostile files, with libFuzzer of clang (SECONDS=60 over all targets); what it finds is in build/fuzz/
-	@command -v clang > /dev/null || { echo 'make fuzz needs clang and its libFuzzer (Debian: the package clang)' >&2; exit 1; }
+	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c -o /dev/null - > /dev/null 2>&1 || \
+	  { echo 'make fuzz needs clang with libFuzzer and its sanitizers (Debian: the packages clang and libclang-rt-dev)' >&2; exit 1; }
 	@$(MAKE) -s V=fuzz CC=clang WERROR= fuzz-programs
 	@sh tools/fuzz.sh '$(FUZZ_SECONDS)' $(FUZZ_TARGETS)
 
