@@ -17,6 +17,7 @@
 enum { LOG_BYTES = 3000, OTHER_BYTES = 600, BATCHES = 8, BATCH_BYTES = 1200 };       /* at most of each: a fuzzer is quick with small inputs */
 
 static const char *corpus;
+static bool for_store;                    /* the seed: then its partition belongs to a topic of the target's, with another id than Kafka's */
 
 static void save(const char *target, const char *name, int number, const sdm_buf *b) {
   char path[300];
@@ -84,7 +85,7 @@ static void take_file(const char *seed, sdm_fs *fs, const char *dir, const char 
   fuzz_file f = {.folder = folder, .mend = true};
   char *path = sdm_format("%s/%s", dir, name), *bytes;
   sdm_buf page = SDM_BUF_INIT;
-  if (!fuzz_name_of(name, &f.kind, &f.base)) goto out;
+  if (!fuzz_name_of(name, &f.kind, &f.base) || (for_store && f.kind == FUZZ_METADATA)) goto out;
   must(sdm_fs_read_all(fs, path, 1 << 28, &bytes, &f.size));
   f.bytes = (uint8_t *)bytes;
   if (f.kind == FUZZ_LOG) f.size = take_batches(seed, f.bytes, f.size);
@@ -115,6 +116,11 @@ static void of_kafka(const char *name, const char *root, const char *partition) 
   take_folder(name, sdm_fs_posix(), partition, 0, &out);
   take_folder(name, sdm_fs_posix(), root, 0, &out);
   save("partition", name, 0, &out);
+  out.size = 0;
+  for_store = true;
+  batches = files = 0;                     /* the same ones again */
+  take_folder(name, sdm_fs_posix(), partition, 0, &out);
+  take_folder(name, sdm_fs_posix(), root, 0, &out);
   save("store", name, 0, &out);
   sdm_buf_free(&out);
 }
@@ -141,6 +147,18 @@ static void fill(sdm_store *s, const char *codec) {
   sdm_topic_release(t);
 }
 
+/* A swap that was begun: the first segment stands beside itself as what a cleaning made of it, and a note tells of the range. */
+static void begin_swap(sim_disk *d, sdm_buf *out) {
+  static const char note[] = "sediment-swap 1\n0 9\n";
+  char *bytes;
+  fuzz_file fresh = {.kind = FUZZ_LOG_SWAP, .mend = true}, text = {.kind = FUZZ_SWAP, .mend = true, .bytes = (const uint8_t *)note, .size = sizeof note - 1};
+  must(sdm_fs_read_all(sim_fs(d), SIM_ROOT "/a-0/00000000000000000000.log", 1 << 20, &bytes, &fresh.size));
+  fresh.bytes = (uint8_t *)bytes;
+  fuzz_pack_file(out, &fresh);
+  fuzz_pack_file(out, &text);
+  sdm_free(bytes);
+}
+
 static void of_ours(int number, const char *codec, bool closed) {
   sim_disk *d = sim_new();
   sdm_store *s;
@@ -152,6 +170,7 @@ static void of_ours(int number, const char *codec, bool closed) {
   if (closed) must(sdm_store_close_on(s, NOW + 9000));
   take_folder("ours", sim_fs(d), SIM_ROOT, 0, &out);
   take_folder("ours", sim_fs(d), SIM_ROOT "/a-0", 0, &alone);
+  if (number == 3) begin_swap(d, &alone);
   save("partition", "ours", number, &alone);
   must(sdm_buf_append(&out, alone.data, alone.size));
   take_folder("ours", sim_fs(d), SIM_ROOT "/a-1", 1, &out);
@@ -185,6 +204,7 @@ int main(int argc, char **argv) {
     of_ours(0, "producer", true);
     of_ours(1, "producer", false);
     of_ours(2, "lz4", false);
+    of_ours(3, "producer", true);
     settings();
   }
   return 0;
