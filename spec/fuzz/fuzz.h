@@ -49,7 +49,6 @@ typedef struct fuzz_file {
 bool fuzz_next_file(const uint8_t **p, const uint8_t *end, fuzz_file *out);      /* false: that was the last */
 void fuzz_pack_file(sdm_buf *out, const fuzz_file *f);
 bool fuzz_name_of(const char *name, fuzz_kind *kind, int64_t *base);             /* of a file in a partition's folder, or of one in the root */
-bool fuzz_in_root(fuzz_kind kind);
 void fuzz_write(sim_disk *d, const char *path, const void *bytes, size_t size);
 void fuzz_place(sim_disk *d, const char *dir, const fuzz_file *f);               /* writes it, mended if it says so */
 

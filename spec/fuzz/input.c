@@ -32,8 +32,6 @@ _Noreturn void fuzz_broken(const char *file, int line, const char *text) {
 void __wrap_sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms);
 void __wrap_sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms) { (void)word, (void)seen, (void)timeout_ms; }
 
-bool fuzz_in_root(fuzz_kind kind) { return kinds[kind].root; }
-
 bool fuzz_next_file(const uint8_t **p, const uint8_t *end, fuzz_file *out) {
   if (end - *p < FUZZ_FILE_HEAD) return false;
   const uint8_t *h = *p;

@@ -78,7 +78,8 @@ static void check_there(sdm_log *l, int64_t offset, const char *value) {
 
 static void append(sdm_topic *t, sdm_log *l, int32_t partition, int64_t now) {
   sdm_record records[] = {{.key = "k", .key_size = 1, .value = "one", .value_size = 3, .timestamp = now},
-                          {.key = "j", .key_size = 1, .value_size = -1, .timestamp = now}, {.key = "k", .key_size = 1, .value = "two", .value_size = 3, .timestamp = now}};
+                          {.key = "j", .key_size = 1, .value_size = -1, .timestamp = now},
+                          {.key = "k", .key_size = 1, .value = "two", .value_size = 3, .timestamp = now}};
   int64_t before, after, offset, first, last;
   int32_t where;
   MUST(sdm_log_latest(l, &before) == 0);
