@@ -137,6 +137,8 @@ $(FUZZ_TARGETS:%=$(O)/replay-%): $(O)/replay-%: $(O)/spec/fuzz/%.o $(O)/spec/fuz
 $(FUZZ_TARGETS:%=$(O)/fuzz-%): $(O)/fuzz-%: $(O)/spec/fuzz/%.o $(FUZZ_HELPERS) $(O)/libsediment.a
 	$(LINK) $(FUZZ_WRAP) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
+$(O)/fuzz-partition $(O)/fuzz-store: $(O)/spec/fuzz/mutate.o
+
 $(O)/fuzz-seeds: $(O)/spec/fuzz/seeds.o $(FUZZ_HELPERS) $(O)/libsediment.a
 	$(LINK) $(FUZZ_WRAP) -o $@ $^ $(LDLIBS)
 
