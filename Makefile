@@ -122,6 +122,41 @@ torture: $(O)/torture  ## crashes at every system call of random histories (SECO
 flips: $(O)/flips  ## every bit of small stores changed, every file cut at every length (SEEDS="1 2 3")
 	@for seed in $(or $(SEEDS),1 2 3); do $(O)/flips --seed $$seed || exit 1; done
 
+# ---- hostile bytes: each of FUZZ_TARGETS is a program of libFuzzer (V=fuzz), and one that replays files ----
+
+FUZZ_TARGETS := batch files partition store
+FUZZ_HELPERS := $(addprefix $(O)/spec/,fuzz/mend.o fuzz/input.o fuzz/ask.o sim/disk.o sim/disk_crash.o)
+SANITIZE_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+FUZZ_WRAP := -Wl,--wrap=sdm_futex_wait
+FUZZ_SECONDS = $(or $(SECONDS),60)
+
+$(O)/spec/fuzz/%.o: spec/fuzz/%.c Makefile
+	@mkdir -p $(@D)
+	$(COMPILE) -Ispec -c -o $@ $<
+
+$(FUZZ_TARGETS:%=$(O)/replay-%): $(O)/replay-%: $(O)/spec/fuzz/%.o $(O)/spec/fuzz/replay.o $(FUZZ_HELPERS) $(O)/libsediment.a
+	$(LINK) $(FUZZ_WRAP) -o $@ $^ $(LDLIBS)
+
+$(FUZZ_TARGETS:%=$(O)/fuzz-%): $(O)/fuzz-%: $(O)/spec/fuzz/%.o $(FUZZ_HELPERS) $(O)/libsediment.a
+	$(LINK) $(FUZZ_WRAP) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
+$(O)/fuzz-partition $(O)/fuzz-store: $(O)/spec/fuzz/mutate.o
+
+$(O)/fuzz-seeds: $(O)/spec/fuzz/seeds.o $(FUZZ_HELPERS) $(O)/libsediment.a
+	$(LINK) $(FUZZ_WRAP) -o $@ $^ $(LDLIBS)
+
+.PHONY: fuzz fuzz-programs fuzz-seeds
+fuzz-programs: $(FUZZ_TARGETS:%=$(O)/fuzz-%)
+
+fuzz:  ## hostile files, with libFuzzer of clang (SECONDS=60 over all targets); what it finds is in build/fuzz/
+	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c -o /dev/null - > /dev/null 2>&1 || \
+	  { echo 'make fuzz needs clang with libFuzzer and its sanitizers (Debian: the packages clang and libclang-rt-dev)' >&2; exit 1; }
+	@$(MAKE) -s V=fuzz CC=clang WERROR= fuzz-programs
+	@sh tools/fuzz.sh '$(FUZZ_SECONDS)' $(FUZZ_TARGETS)
+
+fuzz-seeds: $(O)/fuzz-seeds  ## writes the seeds in spec/fuzz/corpus/ anew, from spec/data/kafka/
+	@sh spec/fuzz/seeds.sh $<
+
 c-tests: $(C_TESTS)  ## the C test programs (V=asan, V=tsan: with that sanitizer)
 
 list-c-tests:
@@ -203,4 +238,4 @@ uninstall:  ## removes what install put under PREFIX
 clean:  ## removes build/
 	rm -rf build
 
--include $(wildcard $(O)/obj/*/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)
+-include $(wildcard $(O)/obj/*/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d $(O)/spec/fuzz/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)

@@ -148,6 +148,15 @@ flips() {                                 # flips PART EVERY
     else fail "$1" "does not build"; tail_of "$logs/build/flips.log"; fi
 }
 
+# What fuzzing begins with and what it once found, through the sanitizers; `make fuzz` looks for more.
+fuzz() {                                  # fuzz PART TARGET
+    wanted "$1" || return 0
+    program=build/asan/replay-$2
+    mkdir -p "$logs/build"
+    if launch "$logs/build/fuzz.log" make -s "$program" V=asan; then run "$1" "$program" "spec/fuzz/corpus/$2" "spec/fuzz/findings/$2"
+    else fail "$1" "does not build"; tail_of "$logs/build/fuzz.log"; fi
+}
+
 busted_with() {                           # how to run busted under the interpreter $1: Debian's is a Lua script, a rock's a shell script
     path=$(command -v busted) || { echo false; return; }
     case $(head -n 1 "$path") in *lua*) echo "$1 $path" ;; *) echo "$path --lua=$1" ;; esac
@@ -177,6 +186,7 @@ c_tests tsan tsan
 torture sim/torture "" 24
 torture sim/torture_asan asan 4
 flips sim/flips 50
+for target in batch files partition store; do fuzz "fuzz/$target" "$target"; done
 specs lua5.4 "$lua54" 5.4
 specs luajit "$luajit" luajit
 

@@ -76,8 +76,9 @@ static int read_records(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b
   sdm_record_iter it;
   size_t n = 0;
   int rc = sdm_record_iter_open(&it, b, bytes, &w->plain);
-  if (rc == 0) rc = make_room(w, most_records(&it));
-  if (rc < 0) return rc;
+  *count = 0;
+  if (rc < 0 || it.left == 0) return rc;   /* an emptied batch may be the first of all: there is no room yet */
+  if ((rc = make_room(w, most_records(&it))) < 0) return rc;
   while ((rc = sdm_record_next(&it, &w->records[n])) == 1) {
     if (++n == (size_t)b->count) break;
   }

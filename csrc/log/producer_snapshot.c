@@ -89,8 +89,9 @@ int sdm_producer_snapshot_write(sdm_log *l, int64_t end) {
   sdm_transactions *t;
   int rc = sdm_transactions_get(l, &t);
   if (rc == 0 && t && t->producers.count > 0) {
+    int64_t foreign = atomic_load(&l->control->foreign_end);      /* INT64_MAX where it is not known: then all may be a broker's */
     rc = write(l, &t->producers, end);
-    if (rc == 0) rc = drop(l, atomic_load(&l->control->foreign_end) + 1, end);
+    if (rc == 0 && foreign < end) rc = drop(l, foreign + 1, end);
   }
   sdm_transactions_unref(t);
   return rc;

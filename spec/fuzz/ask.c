@@ -1,0 +1,51 @@
+/* Everything that can be asked of a log, with what must hold of the answers. */
+#include "fuzz/fuzz.h"
+
+void fuzz_read_log(sdm_log *l, int64_t from, unsigned flags) {
+  sdm_reader *r;
+  sdm_record record;
+  int64_t last = from - 1;
+  int rc = sdm_reader_open(l, from, SDM_TO_END, flags, &r);
+  if (rc < 0) return;
+  for (int i = 0; i < FUZZ_RECORDS_MAX && (rc = sdm_reader_next(r, &record)) == 1; i++) {
+    MUST(record.offset > last);
+    MUST((record.key == NULL) == (record.key_size == -1) && (record.value == NULL) == (record.value_size == -1));
+    last = record.offset;
+    MUST(sdm_reader_position(r) > last);
+  }
+  MUST(rc >= 0 || sdm_errmsg()[0]);
+  sdm_reader_close(r);
+}
+
+static void ask_segments(sdm_log *l) {
+  sdm_segment_info *segments;
+  size_t count;
+  if (sdm_log_segments(l, &segments, &count) < 0) return;
+  for (size_t i = 1; i < count; i++) MUST(segments[i].base_offset > segments[i - 1].base_offset);
+  sdm_segments_free(segments);
+}
+
+static void ask_latest(sdm_log *l, int64_t from) {
+  sdm_reader *r;
+  sdm_record record;
+  if (sdm_reader_open_latest(l, from, SDM_TO_END, 0, &r) < 0) return;
+  for (int i = 0; i < FUZZ_RECORDS_MAX && sdm_reader_next(r, &record) == 1; i++) MUST(record.key != NULL);
+  sdm_reader_close(r);
+}
+
+void fuzz_ask_log(sdm_log *l, int64_t now) {
+  int64_t start, end, offset;
+  sdm_log_stats stats;
+  if (sdm_log_earliest(l, &start) < 0 || sdm_log_latest(l, &end) < 0) return;
+  MUST(0 <= start && start <= end);
+  fuzz_read_log(l, start, 0);
+  fuzz_read_log(l, start, SDM_READ_UNCOMMITTED);
+  fuzz_read_log(l, start + (end - start) / 2, SDM_READ_UNCOMMITTED);
+  ask_latest(l, start);
+  const int64_t times[] = {0, now - 1, now, INT64_MAX};
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    if (sdm_log_offset_for_time(l, times[i], &offset) == 1) MUST(offset >= 0 && offset < end);
+  }
+  ask_segments(l);
+  (void)sdm_log_get_stats(l, now, &stats);
+}
