@@ -237,7 +237,7 @@ static int sim_write(sdm_file *f, const void *bytes, size_t size, int64_t positi
   size_t partial = 0;
   if (!((sim_file *)f)->writable) abort();
   int rc = call(disk_of(f->fs), SIM_WRITE, f->path, &partial);
-  if (rc == 0 || partial > 0) put(disk_of(f->fs), node_of(f), bytes, rc == 0 ? size : partial < size ? partial : size - 1, (size_t)position);
+  if (rc == 0 || partial > 0) put(disk_of(f->fs), node_of(f), bytes, rc == 0 ? size : partial < size ? partial : size / 2, (size_t)position);
   return rc;
 }
 

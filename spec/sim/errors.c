@@ -70,6 +70,7 @@ static bool strikes(void) {
 
 static int before_call(void *context, sim_call call, const char *path, size_t *partial) {
   (void)context;
+  if (e.verbose && e.watching && e.hit_step >= 0 && e.step >= e.hit_step) printf("    %s %s\n", sim_call_name(call), path);
   if (e.pass->code == SDM_NO_MEMORY || (e.pass->code == SDM_DISK_FULL && !may_be_full(call)) || !strikes()) return 0;
   if (partial) *partial = e.target * 37 % 256;
   if (call == SIM_SYNC || call == SIM_SYNC_DIR) e.sync_failed = true;
