@@ -142,12 +142,13 @@ static int check_never_made(sdm_store *s, const char *topic, int32_t partition) 
   return sdm_fail(SDM_NOT_FOUND, "%s/%s-%d is missing, and has had records; put it back, or delete the topic", s->env.root, topic, partition);
 }
 
+/* The folder with its metadata counts as made, also for who finds it after this has failed: its name is durable before. */
 static int make_folder(sdm_store *s, const char *dir, const char *topic, const sdm_uuid *id, int32_t partition) {
   sdm_file_info info;
   int rc = s->env.fs->path_info(s->env.fs, dir, &info);
   if (rc == SDM_NOT_FOUND && (rc = check_never_made(s, topic, partition)) == 0) rc = s->env.fs->make_dir(s->env.fs, dir);
-  if (rc == 0) rc = write_small_files(s, dir, id);
-  return rc == 0 ? s->env.fs->sync_dir(s->env.fs, s->env.root) : rc;
+  if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root);
+  return rc == 0 ? write_small_files(s, dir, id) : rc;
 }
 
 static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
