@@ -262,8 +262,9 @@ int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64
   sdm_store_saw(s, now);
   sdm_topic_entry *e = sdm_topics_find(&s->topics, name);
   if (!e) {
+    rc = finish_deletions_locked(s, name, now);        /* one that failed may be in memory only */
     sdm_store_topics_unlock(s);
-    return if_exists ? 0 : sdm_fail(SDM_UNKNOWN_TOPIC, "there is no topic '%s'", name);
+    return rc < 0 ? rc : if_exists ? 0 : sdm_fail(SDM_UNKNOWN_TOPIC, "there is no topic '%s'", name);
   }
   id = e->id;
   e->state = SDM_TOPIC_DELETED;
