@@ -104,7 +104,7 @@ $(O)/spec/%_test: $(O)/spec/obj/%_test.o $(O)/spec/libhelpers.a $(O)/libsediment
 
 # ---- crashes on a simulated disk ----
 
-SIM_MAINS := torture flips
+SIM_MAINS := torture flips errors
 SIM_OBJ := $(patsubst spec/sim/%.c,$(O)/spec/sim/%.o,$(filter-out $(SIM_MAINS:%=spec/sim/%.c),$(sort $(wildcard spec/sim/*.c))))
 
 $(O)/spec/sim/%.o: spec/sim/%.c Makefile

@@ -157,6 +157,15 @@ fuzz() {                                  # fuzz PART TARGET
     else fail "$1" "does not build"; tail_of "$logs/build/fuzz.log"; fi
 }
 
+# Every system call and every allocation of some histories fails once.
+errors() {                                # errors PART VARIANT EVERY SEEDS
+    wanted "$1" || return 0
+    program=build/${2:+$2/}errors
+    mkdir -p "$logs/build"
+    if launch "$logs/build/errors.log" make -s "$program" V="$2"; then run "$1" "$program" --every "$3" --seeds "$4"
+    else fail "$1" "does not build"; tail_of "$logs/build/errors.log"; fi
+}
+
 busted_with() {                           # how to run busted under the interpreter $1: Debian's is a Lua script, a rock's a shell script
     path=$(command -v busted) || { echo false; return; }
     case $(head -n 1 "$path") in *lua*) echo "$1 $path" ;; *) echo "$path --lua=$1" ;; esac
@@ -187,6 +196,8 @@ torture sim/torture "" 24
 torture sim/torture_asan asan 4
 flips sim/flips 50
 for target in batch files partition store; do fuzz "fuzz/$target" "$target"; done
+errors sim/errors "" 8 12
+errors sim/errors_asan asan 40 4
 specs lua5.4 "$lua54" 5.4
 specs luajit "$luajit" luajit
 

@@ -25,8 +25,9 @@ int sdm_maintenance_lock(sdm_log *l) {
   if (rc == 0) rc = sdm_shared_mutex_lock(&l->control->maintenance, &died);
   if (rc < 0) return rc;
   rc = sdm_log_check_writable(l);          /* a deletion of the topic takes this lock too: from now on the folder stays ours */
-  if (rc == 0 && died && (rc = sdm_log_lock(l)) == 0) {
-    rc = remove_output(l);
+  /* A swap that failed is ended now: that removes .cleaned files, which would be this worker's later. */
+  if (rc == 0 && (died || atomic_load(&l->control->unfinished)) && (rc = sdm_log_lock(l)) == 0) {
+    if (died) rc = remove_output(l);
     sdm_log_unlock(l);
   }
   if (rc < 0) sdm_maintenance_unlock(l);

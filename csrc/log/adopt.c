@@ -132,9 +132,11 @@ static int take_checkpoints(sdm_adoption *a, sdm_adopted *out) {
   out->clean_offset = -1;
   if (!slash || sdm_partition_name_decode(slash + 1, topic, &partition) < 0) return 0;
   *slash = 0;
-  int64_t start = sdm_offsets_get(a->fs, a->from, SDM_LOG_START_CHECKPOINT, topic, partition);
+  int64_t start = -1;
+  int rc = sdm_offsets_read(a->fs, a->from, SDM_LOG_START_CHECKPOINT, topic, partition, &start);
   int64_t clean = sdm_offsets_get(a->fs, a->from, SDM_CLEANER_CHECKPOINT, topic, partition);
   *slash = '/';
+  if (rc < 0) return rc;
   if (start > a->log_start) a->log_start = start;
   if (clean >= a->log_start && clean <= a->log_end) out->clean_offset = clean;
   if (a->log_start <= a->log_end) return 0;

@@ -188,6 +188,12 @@ static bool flush_due(const sdm_log *l, const sdm_log_config *cfg, unsigned flag
   return atomic_load_explicit(&l->control->log_end, memory_order_relaxed) - durable >= cfg->flush_messages;
 }
 
+/* With other codes nothing was appended. Here it was: everybody can read it. */
+static int not_durable(int rc, int64_t first) {
+  if (rc >= 0 || rc == SDM_UNKNOWN_TOPIC || rc == SDM_BUSY) return rc;
+  return sdm_fail_within(SDM_IO, "offset %lld was appended, but may not be on the disk: ", (long long)first);
+}
+
 int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, int64_t now, int64_t *first, int64_t *last) {
   int rc = sdm_log_check_writable(l);
   if (rc < 0) return rc;
@@ -197,6 +203,6 @@ int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, i
   int64_t most = a->own_batch ? 0 : most_bytes(a->records);
   if (a->own_batch || !stages(l, cfg, a->records, most)) rc = append_batch(l, cfg, a, now, first, last);
   else if ((rc = append_staged(l, cfg, a->records, most, now, first)) == 0) *last = *first;
-  if (rc == 0 && flush_due(l, cfg, a->flags)) rc = sdm_log_flush_to_disk(l, cfg, now, &(int64_t){0});
+  if (rc == 0 && flush_due(l, cfg, a->flags)) rc = not_durable(sdm_log_flush_to_disk(l, cfg, now, &(int64_t){0}), *first);
   return rc;
 }

@@ -19,13 +19,19 @@ static int load(sdm_fs *fs, const char *root, const char *name, sdm_checkpoint *
   return rc == SDM_NOT_FOUND || rc == SDM_CORRUPT ? 0 : rc;
 }
 
-int64_t sdm_offsets_get(sdm_fs *fs, const char *root, const char *name, const char *topic, int32_t partition) {
+int sdm_offsets_read(sdm_fs *fs, const char *root, const char *name, const char *topic, int32_t partition, int64_t *out) {
   sdm_checkpoint c;
-  if (load(fs, root, name, &c) < 0) return -1;
+  int rc = load(fs, root, name, &c);
+  if (rc < 0) return rc;
   const sdm_checkpoint_entry *e = sdm_checkpoint_find(&c, topic, partition);
-  int64_t offset = e ? e->offset : -1;
+  *out = e ? e->offset : -1;
   sdm_checkpoint_free(&c);
-  return offset;
+  return 0;
+}
+
+int64_t sdm_offsets_get(sdm_fs *fs, const char *root, const char *name, const char *topic, int32_t partition) {
+  int64_t offset;
+  return sdm_offsets_read(fs, root, name, topic, partition, &offset) < 0 ? -1 : offset;
 }
 
 /* Two processes may raise a log's start at once: the lower one must not come last. */

@@ -11,6 +11,9 @@
 
 /* The offset that file `name` in folder `root` has for a partition, or -1: not listed, no file, or a file that cannot be understood (these
 ** files are hints that must not keep a store from opening). */
+int sdm_offsets_read(sdm_fs *fs, const char *root, const char *name, const char *topic, int32_t partition, int64_t *out);
+
+/* The same where -1 costs time only: also for a file that cannot be read now. */
 int64_t sdm_offsets_get(sdm_fs *fs, const char *root, const char *name, const char *topic, int32_t partition);
 
 /* Sets it (offset -1: takes the partition out); durable on return. */

@@ -45,6 +45,7 @@ typedef struct recovery {
   bool damaged_end;                      /* the last segment has damage in it: no more appends to it */
   bool broker;                           /* one has worked in the folder since Sediment did */
   bool fresh;                            /* there was nothing at all */
+  bool unsaved;                          /* the state file is not known to be on the disk: its writer failed, or died, before the page had its number */
   bool as_told;                          /* the last segment was as the page or the state file says */
 } recovery;
 
@@ -83,8 +84,9 @@ static int read_before(recovery *r) {
   int rc = sdm_log_state_read(l->fs, l->dir, &r->state);
   if (rc < 0) return rc;
   if ((rc = read_leader_epoch(r)) < 0) return rc;
+  r->unsaved = sdm_control_valid(r->before, l->env->boot_id) && r->before->state_sequence < r->state.sequence;
   if (r->state.clean) r->same_boot = r->staged = false;      /* nothing was appended since, and the state file has a checksum */
-  r->log_start = sdm_offsets_get(l->fs, l->env->root, SDM_LOG_START_CHECKPOINT, l->topic, l->partition);
+  if ((rc = sdm_offsets_read(l->fs, l->env->root, SDM_LOG_START_CHECKPOINT, l->topic, l->partition, &r->log_start)) < 0) return rc;
   r->recovery_point = sdm_offsets_get(l->fs, l->env->root, SDM_RECOVERY_CHECKPOINT, l->topic, l->partition);
   if (r->same_boot && atomic_load(&r->before->log_start) > r->log_start) r->log_start = atomic_load(&r->before->log_start);
   return 0;
@@ -455,10 +457,10 @@ static void publish(recovery *r) {
   atomic_store(&c->foreign_end, r->fresh ? 0 : r->state.foreign_end);
   atomic_store(&c->leader_epoch, r->leader_epoch);
   atomic_store(&c->clean_offset, sdm_offsets_get(r->log->fs, r->log->env->root, SDM_CLEANER_CHECKPOINT, r->log->topic, r->log->partition));
-  atomic_store(&c->reserved_end, r->state.clean ? 0 : r->state.reserved_end);
+  atomic_store(&c->reserved_end, r->state.clean || r->unsaved ? 0 : r->state.reserved_end);
   c->least_end = next_free_offset(r, r->end.sealed_end);
-  c->state_sequence = r->state.sequence;
-  c->clean_end = r->state.clean ? r->state.end : -1;
+  c->state_sequence = r->unsaved ? r->before->state_sequence : r->state.sequence;
+  c->clean_end = r->state.clean && !r->unsaved ? r->state.end : -1;
   sdm_control_publish(c, &r->end);
 }
 
@@ -503,6 +505,18 @@ static int seal_before(recovery *r) {
   return rc < 0 ? rc : sdm_log_write_locked(l, r->cfg, sealed_stage(r, &b), &b, old->staged_tombstone, old->modified_ms);
 }
 
+/* What the state file says is relied on from here on: offsets that it reserves, a floor that it raises. It is written once more, in the same slot. A disk
+** that is full may do without: the next append reserves anew. */
+static int save_state(recovery *r) {
+  sdm_log *l = r->log;
+  if (!r->unsaved) return 0;
+  bool clean = r->state.clean && r->as_told;
+  int64_t end = atomic_load(&l->control->log_end), reserved = r->state.reserved_end > end ? r->state.reserved_end : end;
+  int rc = sdm_log_state_write_locked(l, reserved, clean);
+  if (rc == 0 && !clean) atomic_store(&l->control->reserved_end, reserved);
+  return rc == SDM_DISK_FULL ? 0 : rc;
+}
+
 static int go_on(recovery *r) {
   sdm_log *l = r->log;
   int rc = sdm_log_lock(l);
@@ -510,6 +524,7 @@ static int go_on(recovery *r) {
   l->generation = UINT64_MAX;
   rc = sdm_log_sync_locked(l);
   if (rc == 0) rc = make_durable(r);
+  if (rc == 0) rc = save_state(r);
   if (rc == 0) rc = seal_before(r);
   if (rc == 0) {
     int64_t end = atomic_load(&l->control->log_end), next = next_free_offset(r, end);

@@ -107,6 +107,14 @@ static void raise_start(sdm_log *l, int64_t base) {
   if (first && atomic_load(&l->control->log_start) < base) atomic_store(&l->control->log_start, base);
 }
 
+/* An empty file in the midst of what is appended next would look like damage. Where it cannot go now, who locks next removes it, or does not get the lock. */
+static int take_back(sdm_log *l, int64_t base, int rc) {
+  sdm_failure why = {0};
+  sdm_failure_note(&why, rc);
+  if (sdm_segment_unlink(l->fs, l->dir, base, "") < 0) atomic_store(&l->control->unfinished, 1);
+  return sdm_failure_tell(&why);
+}
+
 /* An empty active segment is not kept: the new one takes its place. */
 int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int64_t now) {
   sdm_end next;
@@ -119,12 +127,11 @@ int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int
   int64_t old = next.active_base;
   if (empty && old == base) return renew_empty(l, cfg, &next, now);
   if (!empty && (rc = finish_active(l, &next)) < 0) return rc;
-  if ((rc = sdm_segment_create(l->fs, l->dir, base, now, &fresh)) < 0) return rc;
+  if ((rc = sdm_segment_create(l->fs, l->dir, base, now, &fresh)) < 0) return take_back(l, base, rc);
   preallocate(cfg, fresh);
   if ((rc = sdm_log_edit_segments(l, empty ? old : base, base, fresh)) < 0) {
     sdm_segment_unref(fresh);
-    sdm_segment_unlink(l->fs, l->dir, base, "");
-    return rc;
+    return take_back(l, base, rc);
   }
   begin_segment(&next, cfg, base, now);
   sdm_control_publish(l->control, &next);

@@ -130,8 +130,13 @@ static int check_never_made(sdm_store *s, const char *topic, int32_t partition) 
   static const char *const checkpoints[] = {SDM_LOG_START_CHECKPOINT, SDM_RECOVERY_CHECKPOINT, SDM_CLEANER_CHECKPOINT};
   sdm_names names = {0};
   bool had = false;
-  for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++) had = had || sdm_offsets_get(s->env.fs, s->env.root, checkpoints[i], topic, partition) > 0;
-  int rc = s->env.fs->list(s->env.fs, s->env.root, &names);
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < sizeof checkpoints / sizeof *checkpoints; i++) {
+    int64_t offset = -1;
+    rc = sdm_offsets_read(s->env.fs, s->env.root, checkpoints[i], topic, partition, &offset);
+    had = had || offset > 0;
+  }
+  if (rc == 0) rc = s->env.fs->list(s->env.fs, s->env.root, &names);
   for (size_t i = 0; rc == 0 && i < names.count; i++) {
     if (!is_stray(names.items[i], topic, partition)) continue;
     rc = sdm_fail(SDM_NOT_FOUND, "%s/%s-%d is missing: a Kafka broker that did not know the topic has renamed it to %s; rename it back", s->env.root, topic,
@@ -142,12 +147,13 @@ static int check_never_made(sdm_store *s, const char *topic, int32_t partition) 
   return sdm_fail(SDM_NOT_FOUND, "%s/%s-%d is missing, and has had records; put it back, or delete the topic", s->env.root, topic, partition);
 }
 
+/* The folder with its metadata counts as made, also for who finds it after this has failed: its name is durable before. */
 static int make_folder(sdm_store *s, const char *dir, const char *topic, const sdm_uuid *id, int32_t partition) {
   sdm_file_info info;
   int rc = s->env.fs->path_info(s->env.fs, dir, &info);
   if (rc == SDM_NOT_FOUND && (rc = check_never_made(s, topic, partition)) == 0) rc = s->env.fs->make_dir(s->env.fs, dir);
-  if (rc == 0) rc = write_small_files(s, dir, id);
-  return rc == 0 ? s->env.fs->sync_dir(s->env.fs, s->env.root) : rc;
+  if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root);
+  return rc == 0 ? write_small_files(s, dir, id) : rc;
 }
 
 static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {

@@ -91,6 +91,31 @@ int sdm_topic_log(sdm_topic *t, int32_t partition, int64_t now, sdm_log **out) {
   return rc < 0 ? rc : partition_log(t, partition, now, out);
 }
 
+/* ---- the end of a deletion ---- */
+
+/* The topic is gone once the file says so; its folders follow, also after a crash in between. */
+static int finish_deletion_locked(sdm_store *s, sdm_topic_entry *e, int64_t now) {
+  sdm_log_config cfg;
+  int rc = sdm_config_effective(&e->config, &s->defaults, &cfg);
+  for (int32_t p = 0; rc == 0 && p < e->partitions; p++) {
+    rc = sdm_folder_delete(s, e->name, &e->id, p, sdm_add_sat(now, cfg.file_delete_delay_ms));
+  }
+  if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root);
+  if (rc < 0) return rc;
+  sdm_topics_remove(&s->topics, e);
+  return sdm_store_topics_save(s);
+}
+
+/* Of this topic, or of all; under the topics lock. */
+static int finish_deletions_locked(sdm_store *s, const char *name, int64_t now) {
+  int rc = 0;
+  for (size_t i = s->topics.count; rc == 0 && i-- > 0;) {
+    sdm_topic_entry *e = s->topics.entries[i];
+    if (e->state == SDM_TOPIC_DELETED && (!name || strcmp(e->name, name) == 0)) rc = finish_deletion_locked(s, e, now);
+  }
+  return rc;
+}
+
 /* ---- creation and change; under the topics lock ---- */
 
 /* The set with what is given on top, checked as a whole. */
@@ -108,9 +133,11 @@ static int change_config(sdm_store *s, sdm_config_set *set, const sdm_settings *
   return rc == 0 ? sdm_config_effective(set, &s->defaults, &effective) : rc;
 }
 
+/* A deletion of that name that failed half-way is finished before: later it would take the new topic's folders. */
 int sdm_topic_entry_make(sdm_store *s, const char *name, const sdm_settings *config, sdm_topic_entry *out) {
   sdm_topic_entry e = {.partitions = 1, .state = SDM_TOPIC_LIVE};
-  int rc = change_config(s, &e.config, config, NULL, 0, &e.partitions);
+  int rc = finish_deletions_locked(s, name, atomic_load_explicit(&s->last_now, memory_order_relaxed));
+  if (rc == 0) rc = change_config(s, &e.config, config, NULL, 0, &e.partitions);
   if (rc == 0) rc = sdm_random(e.id.bytes, sizeof e.id.bytes);
   if (rc < 0) return rc;
   e.id.bytes[6] = (uint8_t)((e.id.bytes[6] & 0x0f) | 0x40);       /* a version 4 UUID, as Kafka draws them; never all zero, */
@@ -218,25 +245,10 @@ int sdm_topic_describe(sdm_topic *t, size_t i, sdm_described *out) {
 
 /* ---- deletion ---- */
 
-/* The topic is gone once the file says so; its folders follow, also after a crash in between. */
-static int finish_deletion_locked(sdm_store *s, sdm_topic_entry *e, int64_t now) {
-  sdm_log_config cfg;
-  int rc = sdm_config_effective(&e->config, &s->defaults, &cfg);
-  for (int32_t p = 0; rc == 0 && p < e->partitions; p++) {
-    rc = sdm_folder_delete(s, e->name, &e->id, p, sdm_add_sat(now, cfg.file_delete_delay_ms));
-  }
-  if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root);
-  if (rc < 0) return rc;
-  sdm_topics_remove(&s->topics, e);
-  return sdm_store_topics_save(s);
-}
-
 int sdm_store_finish_deletions(sdm_store *s, int64_t now) {
   int rc = sdm_store_topics_lock(s);
   if (rc < 0) return rc;
-  for (size_t i = s->topics.count; rc == 0 && i-- > 0;) {
-    if (s->topics.entries[i]->state == SDM_TOPIC_DELETED) rc = finish_deletion_locked(s, s->topics.entries[i], now);
-  }
+  rc = finish_deletions_locked(s, NULL, now);
   sdm_store_topics_unlock(s);
   return rc;
 }
@@ -250,8 +262,9 @@ int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64
   sdm_store_saw(s, now);
   sdm_topic_entry *e = sdm_topics_find(&s->topics, name);
   if (!e) {
+    rc = finish_deletions_locked(s, name, now);        /* one that failed may be in memory only */
     sdm_store_topics_unlock(s);
-    return if_exists ? 0 : sdm_fail(SDM_UNKNOWN_TOPIC, "there is no topic '%s'", name);
+    return rc < 0 ? rc : if_exists ? 0 : sdm_fail(SDM_UNKNOWN_TOPIC, "there is no topic '%s'", name);
   }
   id = e->id;
   e->state = SDM_TOPIC_DELETED;

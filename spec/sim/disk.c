@@ -183,10 +183,10 @@ static void set_size(sim_disk *d, sim_node *n, size_t size) {
 static int sim_open(sdm_fs *fs, const char *path, int flags, sdm_file **out) {
   sim_disk *d = disk_of(fs);
   const char *name;
-  int rc = call(d, SIM_OPEN, path, NULL);
-  if (rc < 0) return rc;
   sim_node *parent = parent_of(d, path, &name);
   sim_entry *e = parent ? sim_entries_find(&parent->entries, name) : NULL;
+  int rc = call(d, parent && !e && (flags & SDM_OPEN_CREATE) ? SIM_CREATE : SIM_OPEN, path, NULL);
+  if (rc < 0) return rc;
   if (!parent || (!e && !(flags & SDM_OPEN_CREATE))) return missing(path);
   if (e && e->node->folder) return sdm_fail(SDM_IO, "%s is a directory", path);
   sim_file *f = sdm_calloc(1, sizeof *f);
@@ -237,7 +237,7 @@ static int sim_write(sdm_file *f, const void *bytes, size_t size, int64_t positi
   size_t partial = 0;
   if (!((sim_file *)f)->writable) abort();
   int rc = call(disk_of(f->fs), SIM_WRITE, f->path, &partial);
-  if (rc == 0 || partial > 0) put(disk_of(f->fs), node_of(f), bytes, rc == 0 || partial > size ? size : partial, (size_t)position);
+  if (rc == 0 || partial > 0) put(disk_of(f->fs), node_of(f), bytes, rc == 0 ? size : partial < size ? partial : size / 2, (size_t)position);
   return rc;
 }
 
@@ -454,7 +454,7 @@ bool sim_changed(const sim_disk *d, uint64_t *mark) {
 }
 
 const char *sim_call_name(sim_call c) {
-  static const char *const names[] = {"open", "read", "write", "sync", "truncate", "allocate", "set_modified", "map", "rename", "unlink", "make_dir",
+  static const char *const names[] = {"open", "create", "read", "write", "sync", "truncate", "allocate", "set_modified", "map", "rename", "unlink", "make_dir",
                                       "remove_dir", "list", "sync_dir"};
   return names[c];
 }

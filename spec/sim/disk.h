@@ -33,9 +33,10 @@ sim_disk *sim_death(const sim_disk *d);
 
 bool sim_changed(const sim_disk *d, uint64_t *mark);      /* since the last question with this mark: else there is no new state */
 
-/* Called before each call that changes something, or may fail. A negative answer is the call's, without effect but for `partial` bytes of a write. */
-typedef enum sim_call { SIM_OPEN, SIM_READ, SIM_WRITE, SIM_SYNC, SIM_TRUNCATE, SIM_ALLOCATE, SIM_SET_MODIFIED, SIM_MAP, SIM_RENAME, SIM_UNLINK,
-                        SIM_MAKE_DIR, SIM_REMOVE_DIR, SIM_LIST, SIM_SYNC_DIR, SIM_CALLS } sim_call;
+/* Called before each call that changes something, or may fail. A negative answer is the call's, without effect but for `partial` bytes of a write.
+** SIM_CREATE is an open that makes the file. */
+typedef enum sim_call { SIM_OPEN, SIM_CREATE, SIM_READ, SIM_WRITE, SIM_SYNC, SIM_TRUNCATE, SIM_ALLOCATE, SIM_SET_MODIFIED, SIM_MAP, SIM_RENAME,
+                        SIM_UNLINK, SIM_MAKE_DIR, SIM_REMOVE_DIR, SIM_LIST, SIM_SYNC_DIR, SIM_CALLS } sim_call;
 typedef int sim_hook(void *context, sim_call call, const char *path, size_t *partial);
 void sim_set_hook(sim_disk *d, sim_hook *hook, void *context);
 const char *sim_call_name(sim_call c);

@@ -22,7 +22,8 @@ void ledger_add(ledger_log *l, int64_t offset, int key, int64_t seed) {
 void ledger_forget(ledger_log *l) {
   l->count = 0;
   l->start = l->durable = l->handed = 0;
-  l->exists = l->cleaned = false;
+  l->exists = l->cleaned = l->moving_start = l->start_unsure = false;
+  l->new_segment_bytes = 0;
 }
 
 void ledger_free(ledger *l) {
@@ -169,7 +170,7 @@ static const char *check_append(const ledger_log *l, sdm_topic *t, int64_t now) 
   return offset >= l->handed ? NULL : wrong(l, "offset %lld was given a second time; %lld was told before", (long long)offset, (long long)l->handed - 1);
 }
 
-static const char *check_log(const ledger_log *l, sdm_topic *t, ledger_loss loss, int64_t now) {
+static const char *check_log(const ledger_log *l, sdm_topic *t, ledger_loss loss, bool goes_on, int64_t now) {
   found f = {.l = l, .last = -1, .loss = loss};
   sdm_log *log;
   sdm_log_stats stats;
@@ -185,10 +186,10 @@ static const char *check_log(const ledger_log *l, sdm_topic *t, ledger_loss loss
   if (!why) why = check_complete(&f, stats.purge_floor);
   free(f.present);
   if (!why) why = check_config(l, t);
-  return why ? why : check_append(l, t, now);
+  return why || !goes_on ? why : check_append(l, t, now);
 }
 
-const char *ledger_check(const ledger *all, sdm_store *s, ledger_loss loss, int64_t now) {
+static const char *check_logs(const ledger *all, sdm_store *s, ledger_loss loss, bool goes_on, int64_t now) {
   for (int i = 0; i < LEDGER_LOGS; i++) {
     const ledger_log *l = &all->logs[i];
     sdm_topic *t;
@@ -196,9 +197,12 @@ const char *ledger_check(const ledger *all, sdm_store *s, ledger_loss loss, int6
     if (rc == SDM_UNKNOWN_TOPIC && (!l->exists || l->deleting)) continue;
     if (rc < 0) return wrong(l, "cannot be opened: %s", sdm_errmsg());
     if (!l->exists && !l->creating) return wrong(l, "is back after its deletion");
-    const char *why = check_log(l, t, loss, now);
+    const char *why = check_log(l, t, loss, goes_on, now);
     sdm_topic_release(t);
     if (why) return why;
   }
   return NULL;
 }
+
+const char *ledger_check(const ledger *l, sdm_store *s, ledger_loss loss, int64_t now) { return check_logs(l, s, loss, true, now); }
+const char *ledger_check_kept(const ledger *l, sdm_store *s, int64_t now) { return check_logs(l, s, LEDGER_NOTHING, false, now); }

@@ -26,11 +26,13 @@ typedef struct ledger_log {
   int64_t segment_bytes;                  /* config, as acknowledged */
   bool cleaned;                           /* a cleaning has run, or runs */
 
-  /* The operation in hand: it may have happened, or not. */
+  /* The operation in hand, or one that failed: it may have happened, or not. */
   bool creating, deleting, moving_start;
   int64_t new_segment_bytes;              /* being altered to; 0 */
   ledger_entry coming[LEDGER_BATCH_MAX];  /* being appended, all or none; offsets are not known */
   size_t coming_count;
+
+  bool start_unsure;                      /* what moves the start has failed: the next opening may find it moved */
 } ledger_log;
 
 typedef struct ledger {
@@ -51,5 +53,8 @@ typedef enum ledger_loss { LEDGER_NOTHING, LEDGER_TAIL, LEDGER_ANY } ledger_loss
 ** those up to some offset (LEDGER_TAIL), or some, perhaps with damage between them (LEDGER_ANY). And whether it goes on working: what it appends now
 ** takes no offset that was told before. NULL, or what is wrong. */
 const char *ledger_check(const ledger *l, sdm_store *s, ledger_loss loss, int64_t now);
+
+/* The same of a store in use, without an append. */
+const char *ledger_check_kept(const ledger *l, sdm_store *s, int64_t now);
 
 #endif

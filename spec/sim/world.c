@@ -17,10 +17,17 @@ int world_open(sim_disk *d, int64_t now, sdm_store **out) {
   return sdm_store_open_on(sim_fs(d), SIM_ROOT, &o, now, out);
 }
 
+static void break_off(world *w, const char *why) {
+  if (!w->broken) snprintf(w->why, sizeof w->why, "%s: %s", w->doing, why);
+  w->broken = true;
+}
+
 static bool ok(world *w, int rc) {
   if (rc >= 0) return true;
-  if (!w->broken) snprintf(w->why, sizeof w->why, "%s: %s", w->doing, sdm_errmsg());
-  w->broken = true;
+  if (!w->tolerant) break_off(w, sdm_errmsg());
+  if (w->failures++ > 0) return false;
+  w->code = rc;
+  snprintf(w->message, sizeof w->message, "%s", sdm_errmsg());
   return false;
 }
 
@@ -29,11 +36,7 @@ static bool ok(world *w, int rc) {
 static const char *const policies[LEDGER_LOGS] = {"delete", "compact", "compact,delete"};
 enum { SEGMENT_BYTES = 1024 };
 
-static sdm_log *log_of(world *w, int i) {
-  sdm_log *log = NULL;
-  ok(w, sdm_topic_log(w->topics[i], 0, w->now, &log));
-  return log;
-}
+static bool log_of(world *w, int i, sdm_log **log) { return ok(w, sdm_topic_log(w->topics[i], 0, w->now, log)); }
 
 static void create(world *w, int i) {
   ledger_log *l = &w->ledger.logs[i];
@@ -44,15 +47,16 @@ static void create(world *w, int i) {
   l->segment_bytes = SEGMENT_BYTES;
   w->doing = "create";
   if (ok(w, sdm_topic_open(w->store, l->name, &(sdm_settings){items, sizeof items / sizeof *items}, w->now, &w->topics[i]))) l->exists = true;
-  l->creating = false;
+  l->creating = w->tolerant && !l->exists;
 }
 
 static void delete_topic(world *w, int i) {
   ledger_log *l = &w->ledger.logs[i];
   w->doing = "delete_topic";
+  bool again = l->deleting;               /* one that failed may have deleted it */
   l->deleting = true;
-  bool done = ok(w, sdm_store_delete_topic(w->store, l->name, false, w->now));
-  l->deleting = false;
+  bool done = ok(w, sdm_store_delete_topic(w->store, l->name, again, w->now));
+  l->deleting = w->tolerant && !done;
   if (!done) return;
   ledger_forget(l);
   sdm_topic_release(w->topics[i]);
@@ -65,6 +69,7 @@ static void alter(world *w, int i) {
   w->doing = "alter";
   l->new_segment_bytes = items[0].value.integer;
   if (ok(w, sdm_topic_alter(w->topics[i], &(sdm_settings){items, 1}, NULL, 0, w->now))) l->segment_bytes = l->new_segment_bytes;
+  else if (w->tolerant) return;
   l->new_segment_bytes = 0;
 }
 
@@ -75,11 +80,27 @@ static void draw(world *w, ledger_log *l, size_t count) {
   l->coming_count = count;
 }
 
+static bool end_of(world *w, int i, int64_t *end) {
+  sdm_log *log;
+  return log_of(w, i, &log) && ok(w, sdm_log_latest(log, end));
+}
+
+/* What failed was not appended, unless it was to be synced, and the sync is what failed. */
+static bool failed_append(world *w, int i, size_t count, unsigned flags, int64_t before, int64_t *first) {
+  int64_t end = before;
+  if (!w->tolerant || !end_of(w, i, &end) || end == before) return false;
+  w->there_anyway = true;
+  *first = before;
+  if (!(flags & SDM_SYNC)) break_off(w, "failed, and the records are there");
+  if (end != before + (int64_t)count) break_off(w, "failed, and the log ends elsewhere");
+  return true;
+}
+
 static void append(world *w, int i, size_t count, bool batch, unsigned flags) {
   ledger_log *l = &w->ledger.logs[i];
   char keys[LEDGER_BATCH_MAX][8], values[LEDGER_BATCH_MAX][LEDGER_VALUE_MAX];
   sdm_record r[LEDGER_BATCH_MAX];
-  int64_t first = 0, last;
+  int64_t first = 0, last, before = 0;
   int32_t where;
   draw(w, l, count);
   for (size_t k = 0; k < count; k++) {
@@ -90,35 +111,44 @@ static void append(world *w, int i, size_t count, bool batch, unsigned flags) {
     r[k].value_size = l->coming[k].seed < 0 ? -1 : (int32_t)size;
   }
   w->doing = batch ? "append_batch" : "append";
+  if (w->tolerant && !end_of(w, i, &before)) {
+    l->coming_count = 0;
+    return;
+  }
   int rc = batch ? sdm_topic_append_batch(w->topics[i], r, count, 0, SDM_CODEC_NONE, flags, w->now, &first, &last)
                  : sdm_topic_append(w->topics[i], r, 0, flags, w->now, &first, &where);
   l->coming_count = 0;
-  if (!ok(w, rc)) return;
+  bool done = ok(w, rc);
+  if (!done && !failed_append(w, i, count, flags, before, &first)) return;
   for (size_t k = 0; k < count; k++) ledger_add(l, first + (int64_t)k, l->coming[k].key, l->coming[k].seed);
-  if (flags & SDM_SYNC) l->durable = l->handed;
+  if (done && (flags & SDM_SYNC)) l->durable = l->handed;
 }
 
 static void flush(world *w, int i) {
   ledger_log *l = &w->ledger.logs[i];
+  sdm_log *log;
   int64_t durable = 0;
   w->doing = "flush";
-  if (ok(w, sdm_log_flush(log_of(w, i), w->now, &durable)) && durable > l->durable) l->durable = durable;
+  if (log_of(w, i, &log) && ok(w, sdm_log_flush(log, w->now, &durable)) && durable > l->durable) l->durable = durable;
 }
 
 /* ---- upkeep ---- */
 
 /* What the log's start is now; it may have moved by what was done. */
 static void told_start(world *w, int i) {
+  sdm_log *log;
   int64_t start = 0;
   ledger_log *l = &w->ledger.logs[i];
-  if (w->topics[i] && ok(w, sdm_log_earliest(log_of(w, i), &start))) l->start = start;
-  l->moving_start = false;
+  l->start_unsure = l->start_unsure || (w->tolerant && w->failures > 0);
+  if (w->topics[i] && !l->deleting && log_of(w, i, &log) && ok(w, sdm_log_earliest(log, &start))) l->start = start;
+  l->moving_start = l->start_unsure;
 }
 
 static void roll(world *w, int i) {
+  sdm_log *log;
   int64_t base;
   w->doing = "roll";
-  ok(w, sdm_log_roll(log_of(w, i), w->now, &base));
+  if (log_of(w, i, &log)) ok(w, sdm_log_roll(log, w->now, &base));
 }
 
 static void retain(world *w, int i) {
@@ -131,11 +161,12 @@ static void retain(world *w, int i) {
 
 static void delete_records(world *w, int i) {
   ledger_log *l = &w->ledger.logs[i];
+  sdm_log *log;
   int64_t end = 0, start;
-  if (strcmp(policies[i], "compact") == 0 || !ok(w, sdm_log_latest(log_of(w, i), &end)) || end <= l->start) return;
+  if (strcmp(policies[i], "compact") == 0 || !end_of(w, i, &end) || end <= l->start || !log_of(w, i, &log)) return;
   w->doing = "delete_records";
   l->moving_start = true;
-  ok(w, sdm_log_delete_records(log_of(w, i), l->start + (int64_t)below(w, (uint64_t)(end - l->start) + 1), w->now, &start));
+  ok(w, sdm_log_delete_records(log, l->start + (int64_t)below(w, (uint64_t)(end - l->start) + 1), w->now, &start));
   told_start(w, i);
 }
 
@@ -150,7 +181,7 @@ static void compact(world *w, int i) {
 }
 
 static void maintain(world *w) {
-  sdm_maintain_report report;
+  sdm_maintain_report report = {0};
   w->doing = "maintain";
   for (int i = 0; i < LEDGER_LOGS; i++) {
     w->ledger.logs[i].moving_start = true;
@@ -163,10 +194,21 @@ static void maintain(world *w) {
 
 /* ---- life ---- */
 
-static void open_topics(world *w) {
-  for (int i = 0; i < LEDGER_LOGS; i++) {
-    if (w->ledger.logs[i].exists) ok(w, sdm_topic_open(w->store, w->ledger.logs[i].name, NULL, w->now, &w->topics[i]));
-  }
+/* What failed is what the store says from now on, but for a topic whose deletion failed: that is tried again. */
+static void open_topic(world *w, int i) {
+  ledger_log *l = &w->ledger.logs[i];
+  w->doing = "open";
+  if (!l->exists || l->deleting || !ok(w, sdm_topic_open(w->store, l->name, NULL, w->now, &w->topics[i]))) return;
+  if (!l->start_unsure) return;
+  l->start_unsure = false;
+  told_start(w, i);
+}
+
+static void open_store(world *w) {
+  w->doing = "open";
+  w->openings++;
+  if (!ok(w, world_open(w->disk, w->now, &w->store))) return;
+  for (int i = 0; i < LEDGER_LOGS; i++) open_topic(w, i);
 }
 
 static void release_topics(world *w) {
@@ -176,14 +218,13 @@ static void release_topics(world *w) {
   }
 }
 
-static void reopen(world *w) {
+void world_reopen(world *w) {
   w->doing = "close";
   release_topics(w);
-  ok(w, sdm_store_close_on(w->store, w->now));
-  for (int i = 0; i < LEDGER_LOGS; i++) w->ledger.logs[i].durable = w->ledger.logs[i].handed;
-  w->doing = "open";
+  bool closed = !w->store || ok(w, sdm_store_close_on(w->store, w->now));
+  for (int i = 0; closed && i < LEDGER_LOGS; i++) w->ledger.logs[i].durable = w->ledger.logs[i].handed;
   w->store = NULL;
-  if (ok(w, world_open(w->disk, w->now, &w->store))) open_topics(w);
+  open_store(w);
 }
 
 void world_begin(world *w, uint64_t seed) {
@@ -192,20 +233,25 @@ void world_begin(world *w, uint64_t seed) {
   for (int i = 0; i < LEDGER_LOGS; i++) w->ledger.logs[i].name = names[i];
 }
 
-static void begin(world *w) {
-  w->doing = "open";
-  ok(w, world_open(w->disk, w->now, &w->store));
-}
-
 void world_step(world *w) {
+  w->failures = w->code = 0;
+  w->there_anyway = false;
   if (!w->store) {
-    begin(w);
+    open_store(w);
     return;
   }
   int i = (int)below(w, LEDGER_LOGS);
   w->now += (int64_t)below(w, 100);
   if (!w->ledger.logs[i].exists) {
     create(w, i);
+    return;
+  }
+  if (w->ledger.logs[i].deleting) {
+    delete_topic(w, i);
+    return;
+  }
+  if (!w->topics[i]) {
+    open_topic(w, i);
     return;
   }
   switch (below(w, 40)) {
@@ -220,7 +266,7 @@ void world_step(world *w) {
   case 15: maintain(w); break;
   case 16: alter(w, i); break;
   case 17: if (below(w, 3) == 0) delete_topic(w, i); break;
-  case 18: reopen(w); break;
+  case 18: world_reopen(w); break;
   case 19: w->now += (int64_t)below(w, 8000); break;
   default: append(w, i, 1, false, 0); break;
   }

@@ -17,12 +17,20 @@ typedef struct world {
   const char *doing;                      /* the operation in hand */
   bool broken;                            /* an operation failed that should not */
   char why[300];
+
+  /* Where operations may fail: the ledger notes what such a one may have done, and the next steps go on. */
+  bool tolerant;
+  int failures, code;                     /* of the operations of the last step; what the first of them answered */
+  char message[300];
+  bool there_anyway;                      /* an append to be synced failed, and its records are in the log */
+  int openings;
 } world;
 
 #define WORLD_T0 1700000000000
 
 void world_begin(world *w, uint64_t seed);
 void world_step(world *w);                /* one operation */
+void world_reopen(world *w);
 void world_end(world *w);                 /* frees all; the store as if its process had died */
 
 int world_open(sim_disk *d, int64_t now, sdm_store **out);       /* as world does it */
