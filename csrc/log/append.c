@@ -188,10 +188,10 @@ static bool flush_due(const sdm_log *l, const sdm_log_config *cfg, unsigned flag
   return atomic_load_explicit(&l->control->log_end, memory_order_relaxed) - durable >= cfg->flush_messages;
 }
 
-/* With other codes nothing was appended. Here it was: everybody can read it. */
+/* With other codes nothing was appended. Here it was: everybody can read it, and the message says so. */
 static int not_durable(int rc, int64_t first) {
   if (rc >= 0 || rc == SDM_UNKNOWN_TOPIC || rc == SDM_BUSY) return rc;
-  return sdm_fail_within(SDM_IO, "offset %lld was appended, but may not be on the disk: ", (long long)first);
+  return sdm_fail_within(rc == SDM_DISK_FULL ? rc : SDM_IO, "offset %lld was appended, but may not be on the disk: ", (long long)first);
 }
 
 int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, int64_t now, int64_t *first, int64_t *last) {

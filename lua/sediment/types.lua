@@ -157,7 +157,7 @@ local topic = {}
 ---@return integer? offset
 ---@return integer|string partition or the message
 ---@return sediment.code? code `too_large`, `invalid_record`, `invalid_timestamp`, `unknown_partition`, `unknown_topic`, `readonly`,
----`disk_full`, `io`, `forked`: nothing was appended; but an `io` of the sync itself leaves the record in the log, perhaps not on the disk
+---`disk_full`, `io`, `forked`: nothing was appended; but when the sync itself fails, the record is in the log, and the message says so
 function topic:append(key, value, options) end
 
 ---@class sediment.record
