@@ -152,7 +152,7 @@ enum { SDM_SYNC = 1 };                    /* flag of an append: durable on retur
 /* Appends one record (its offset field is ignored). SDM_ANY_PARTITION: by the key's murmur2 as a Kafka producer does; a record without key
 ** goes round robin. The results say where it went.
 ** SDM_TOO_LARGE, SDM_INVALID_RECORD, SDM_INVALID_TIMESTAMP, SDM_UNKNOWN_PARTITION, SDM_UNKNOWN_TOPIC, SDM_READONLY, SDM_DISK_FULL,
-** SDM_IO, SDM_CLOSED, SDM_FORKED, SDM_UNSUPPORTED (compression.type is a codec that is not built in): nothing was appended. The one exception: SDM_IO of the *sync* that
+** SDM_IO, SDM_CLOSED, SDM_FORKED, SDM_UNSUPPORTED (compression.type is a codec that is not built in): nothing was appended. The one exception: SDM_IO or SDM_DISK_FULL of the *sync* that
 ** SDM_SYNC or flush.messages asked for. Then the record is in the log, not known to be on the disk, and the partition takes no more until reopened. */
 int sdm_topic_append(sdm_topic *t, const sdm_record *r, int32_t partition, unsigned flags, int64_t now, int64_t *offset, int32_t *where);
 
