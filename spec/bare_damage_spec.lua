@@ -140,6 +140,16 @@ describe("open_partition of a damaged directory", function()
     assert.same({ 0, "corrupt", 18 }, { read() })
   end)
 
+  it("tells of a closed segment that its digest says was cut, where no index does", function()
+    make(2)
+    for _, extension in ipairs { ".index", ".timeindex" } do disk.write(dir .. ("%020d"):format(0) .. extension, "") end
+    local bytes = disk.read(dir .. disk.log(0))
+    for _, number in ipairs { 2, 3 } do
+      disk.write(dir .. disk.log(0), bytes:sub(1, disk.batches(bytes)[number].position))
+      assert.same({ number * 3 - 3, "corrupt", 18 }, { read() })
+    end
+  end)
+
   it("tells of a missing segment whose indexes are there", function()
     for _, base in ipairs { 9, 18 } do
       make(3)

@@ -342,7 +342,8 @@ int64_t sdm_scan_rest(sdm_scanner *s) {
 
 int sdm_scan_padding(sdm_scanner *s) {
   int64_t left = s->limit - s->position, rest = sdm_scan_rest(s);
-  return rest < 0 ? (int)rest : rest == 0 && (left <= 0 || left >= SDM_BATCH_HEADER);
+  if (left <= 0) return !(s->digest && s->digest->cut);
+  return rest < 0 ? (int)rest : rest == 0 && left >= SDM_BATCH_HEADER;
 }
 
 /* Whether the first bytes of a header, of which `have` are there, can be those of a batch in a segment with this base offset. */

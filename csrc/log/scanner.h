@@ -43,8 +43,8 @@ int sdm_scan_displaced(sdm_scanner *s, const sdm_batch *b, int64_t expected, con
 ** SDM_NO_MEMORY. */
 int sdm_scan_joins(sdm_scanner *s, const sdm_batch *b, const uint8_t **bytes);
 
-/* 1: from `position` on there is the padding of a preallocated file: nothing but zeros, and enough of them for a batch's header; or nothing at all.
-** 0: there is something. SDM_IO, SDM_NO_MEMORY. */
+/* 1: from `position` on there is the padding of a preallocated file: nothing but zeros, and enough of them for a batch's header; or nothing at all,
+** unless the digest says that it was cut there. 0: there is something. SDM_IO, SDM_NO_MEMORY. */
 int sdm_scan_padding(sdm_scanner *s);
 
 /* Bytes from `position` on up to the last that is not zero, or a failure. */
