@@ -20,14 +20,17 @@ char *sim_copy_text(const char *text) {
   return strcpy(copy, text);
 }
 
-static void drop_changes(sim_node *n) {
-  for (size_t i = 0; i < n->change_count; i++) {
-    sim_change *c = &n->changes[i];
-    free(c->bytes);
-    free(c->name);
-    free(c->from);
-    sim_node_unref(c->node);
+static void free_changes(sim_change *changes, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    free(changes[i].bytes);
+    free(changes[i].name);
+    free(changes[i].from);
+    sim_node_unref(changes[i].node);
   }
+}
+
+static void drop_changes(sim_node *n) {
+  free_changes(n->changes, n->change_count);
   n->change_count = 0;
 }
 
@@ -241,19 +244,49 @@ static int sim_write(sdm_file *f, const void *bytes, size_t size, int64_t positi
   return rc;
 }
 
-static void make_safe(sim_node *n) {
-  n->safe = sim_alloc(n->safe, n->size);
+static void forget_last_sync(sim_disk *d) {
+  sim_last_sync *last = &d->last_sync;
+  free_changes(last->changes, last->change_count);
+  free(last->changes);
+  free(last->safe);
+  sim_entries_clear(&last->safe_entries);
+  sim_node_unref(last->node);
+  *last = (sim_last_sync){0};
+}
+
+/* Moves what a sync is to replace to where a disk that lied finds it. */
+static void keep_last_sync(sim_disk *d, sim_node *n) {
+  forget_last_sync(d);
+  d->last_sync = (sim_last_sync){n, n->safe, n->safe_size, n->safe_modified, n->safe_entries, n->changes, n->change_count};
+  n->refs++;
+  n->safe = NULL;
+  n->safe_entries = (sim_entries){0};
+  n->changes = NULL;
+  n->change_count = n->change_capacity = 0;
+}
+
+static void make_safe(sim_disk *d, sim_node *n) {
+  keep_last_sync(d, n);
+  n->safe = sim_alloc(NULL, n->size);
   if (n->size) memcpy(n->safe, n->bytes, n->size);
   n->safe_size = n->size;
   n->safe_modified = n->modified;
-  drop_changes(n);
+}
+
+/* What the medium never had reads as zeros. */
+static void revert(sim_node *n) {
+  size_t kept = n->safe_size < n->size ? n->safe_size : n->size;
+  if (kept) memcpy(n->bytes, n->safe, kept);
+  if (n->size > kept) memset(n->bytes + kept, 0, n->size - kept);
 }
 
 /* After a failure the changes count as written, as Linux has it: what programs see and what the medium has differ for good. */
 static int sim_sync(sdm_file *f) {
-  int rc = call(disk_of(f->fs), SIM_SYNC, f->path, NULL);
-  if (rc < 0) drop_changes(node_of(f));
-  else make_safe(node_of(f));
+  sim_disk *d = disk_of(f->fs);
+  int rc = call(d, SIM_SYNC, f->path, NULL);
+  if (rc == 0) make_safe(d, node_of(f));
+  else drop_changes(node_of(f));
+  if (rc < 0 && d->reverting && !node_of(f)->mapped) revert(node_of(f));
   return rc;
 }
 
@@ -376,9 +409,8 @@ static int sim_sync_dir(sdm_fs *fs, const char *path) {
   sim_node *n = find(d, path);
   if (rc < 0) return rc;
   if (!n) return missing(path);
-  sim_entries_clear(&n->safe_entries);
+  keep_last_sync(d, n);
   for (size_t i = 0; i < n->entries.count; i++) sim_entries_set(&n->safe_entries, n->entries.items[i].name, n->entries.items[i].node);
-  drop_changes(n);
   return 0;
 }
 
@@ -424,6 +456,7 @@ sim_disk *sim_disk_like(const sim_disk *d, bool same_boot) {
 
 void sim_free(sim_disk *d) {
   if (!d) return;
+  forget_last_sync(d);
   for (sim_node *n = d->nodes; n; n = n->next) n->refs++;      /* so that none goes while another lets go of it */
   for (sim_node *n = d->nodes; n; n = n->next) {
     drop_changes(n);
@@ -446,6 +479,8 @@ void sim_set_hook(sim_disk *d, sim_hook *hook, void *context) {
   d->hook = hook;
   d->context = context;
 }
+
+void sim_set_reverting(sim_disk *d, bool reverting) { d->reverting = reverting; }
 
 bool sim_changed(const sim_disk *d, uint64_t *mark) {
   bool changed = *mark != d->changes;

@@ -15,9 +15,12 @@ typedef struct sim_disk sim_disk;
 **   prefix    all changes up to some moment, nothing of what came later
 **   ordered   folders and sizes up to some moment, as a journal has them; bytes that a size exposes are there, others by the sector
 **   any       each change of a folder or size, each sector of each write, by itself; the last sector of a write may be torn
+**   copying   each file as it was at some moment of its own, each change of a folder by itself: what copies on write, as Btrfs does
+**   lying     as any; besides, the last sync, of a file or a folder, has saved nothing: no store can hold its promises on that
+** What a size exposes that was not written is zeros; in `any` and `lying` also noise, or what stands in another file.
 */
-typedef enum sim_profile { SIM_PREFIX, SIM_ORDERED, SIM_ANY } sim_profile;
-enum { SIM_PROFILES = 3 };
+typedef enum sim_profile { SIM_PREFIX, SIM_ORDERED, SIM_ANY, SIM_COPYING, SIM_LYING } sim_profile;
+const char *sim_profile_name(sim_profile p);
 
 #define SIM_ROOT "/sim"                   /* the folder that is there from the beginning */
 
@@ -30,6 +33,9 @@ sim_disk *sim_power_loss(const sim_disk *d, sim_profile profile, uint64_t seed);
 
 /* What other programs find when every process has died: all that programs saw, under the same boot. */
 sim_disk *sim_death(const sim_disk *d);
+
+/* After a sync that failed, what programs see of the file is what the medium has, as Btrfs has it; else it stays, as ext4 and XFS have it. */
+void sim_set_reverting(sim_disk *d, bool reverting);
 
 bool sim_changed(const sim_disk *d, uint64_t *mark);      /* since the last question with this mark: else there is no new state */
 

@@ -16,15 +16,29 @@ typedef struct crash {
   test_random random;
   uint64_t moment;                        /* changes with a higher number came too late: prefix and ordered */
   unsigned odds;                          /* of 8: that a change which may be there is */
-  bool garbage;                           /* what was not written is noise, not zeros */
+  enum { ZEROS, NOISE, STALE } unwritten; /* what stands where nothing was written */
+  const sim_last_sync *lie;               /* of a disk that lied about its last sync; its node NULL: it did not */
+  const sim_node *folder;                 /* whose entries are being copied */
 } crash;
 
 static uint64_t next(crash *c) { return test_random_next(&c->random); }
 
 static bool lucky(crash *c) { return next(c) % 8 < c->odds; }
 
-static void fill_unwritten(crash *c, uint8_t *p, size_t size) {
-  for (size_t i = 0; i < size; i++) p[i] = c->garbage ? (uint8_t)next(c) : 0;
+/* A file that may have had these blocks before. Of the same folder: a batch of another partition could have the very offsets that fit, and nothing in Kafka's
+** format would tell it from a right one; no file system shows such blocks unless it was told to (docs/reliability.md).
+*/
+static const sim_node *some_file(crash *c) {
+  const sim_entries *e = &c->folder->entries;
+  const sim_node *n = e->count ? e->items[next(c) % e->count].node : NULL;
+  return n && !n->folder && !n->mapped ? n : NULL;
+}
+
+static void fill_unwritten(crash *c, sim_node *n, size_t from, size_t to) {
+  const sim_node *old = c->unwritten == STALE ? some_file(c) : NULL;
+  for (size_t at = from; at < to; at++) {
+    n->bytes[at] = c->unwritten == NOISE ? (uint8_t)next(c) : old && at < old->size ? old->bytes[at] : 0;
+  }
 }
 
 /* ---- files ---- */
@@ -32,11 +46,14 @@ static void fill_unwritten(crash *c, uint8_t *p, size_t size) {
 static void grow(crash *c, sim_node *n, size_t size) {
   size_t before = n->size;
   sim_node_resize(n, size);
-  if (size > before) fill_unwritten(c, n->bytes + before, size - before);
+  if (size > before) fill_unwritten(c, n, before, size);
 }
 
-/* Whether a folder's or size's change is on the medium. */
-static bool is_there(crash *c, const sim_change *h) { return c->profile == SIM_ANY ? lucky(c) : h->number <= c->moment; }
+static bool by_itself(const crash *c) { return c->profile == SIM_ANY || c->profile == SIM_LYING; }
+static bool in_order(const crash *c) { return c->profile == SIM_PREFIX || c->profile == SIM_COPYING; }
+
+/* Whether a change of a size is on the medium. */
+static bool is_there(crash *c, const sim_change *h) { return by_itself(c) ? lucky(c) : h->number <= c->moment; }
 
 /* The sectors of a write that are there, as far as the file reaches. */
 static void apply_sectors(crash *c, sim_node *n, const sim_change *h, bool all) {
@@ -53,18 +70,15 @@ static void apply_sectors(crash *c, sim_node *n, const sim_change *h, bool all) 
 
 static void apply_write(crash *c, sim_node *n, const sim_change *h) {
   bool in_time = h->number <= c->moment, extends = h->position + h->size > n->size;
-  if (c->profile == SIM_PREFIX && !in_time) return;
-  bool exposed = c->profile == SIM_PREFIX || (extends && is_there(c, h));
+  if (in_order(c) && !in_time) return;
+  bool exposed = in_order(c) || (extends && is_there(c, h));
   if (exposed) grow(c, n, h->position + h->size > n->size ? h->position + h->size : n->size);
-  apply_sectors(c, n, h, c->profile == SIM_PREFIX || (c->profile == SIM_ORDERED && exposed));
+  apply_sectors(c, n, h, in_order(c) || (c->profile == SIM_ORDERED && exposed));
 }
 
-static void copy_file(crash *c, const sim_node *from, sim_node *to) {
-  sim_node_resize(to, from->safe_size);
-  if (from->safe_size) memcpy(to->bytes, from->safe, from->safe_size);
-  to->modified = from->safe_modified;
-  for (size_t i = 0; i < from->change_count; i++) {
-    const sim_change *h = &from->changes[i];
+static void apply_changes(crash *c, sim_node *to, const sim_change *changes, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const sim_change *h = &changes[i];
     if (h->bytes) {
       apply_write(c, to, h);
     } else if (is_there(c, h)) {
@@ -74,13 +88,26 @@ static void copy_file(crash *c, const sim_node *from, sim_node *to) {
   }
 }
 
+static void copy_file(crash *c, const sim_node *from, sim_node *to) {
+  bool lied = from == c->lie->node;
+  size_t size = lied ? c->lie->safe_size : from->safe_size;
+  uint64_t moment = c->moment;
+  sim_node_resize(to, size);
+  if (size) memcpy(to->bytes, lied ? c->lie->safe : from->safe, size);
+  to->modified = lied ? c->lie->safe_modified : from->safe_modified;
+  if (c->profile == SIM_COPYING && from->change_count) c->moment = from->changes[next(c) % from->change_count].number - next(c) % 2;
+  if (lied) apply_changes(c, to, c->lie->changes, c->lie->change_count);
+  apply_changes(c, to, from->changes, from->change_count);
+  c->moment = moment;
+}
+
 /* A page of a mapping may have been written at any time; only its last content is known here, and that it was nothing at first. */
 static void copy_mapping(crash *c, const sim_node *from, sim_node *to) {
   sim_node_resize(to, from->size);
   for (size_t at = 0; at < from->size; at += PAGE) {
     size_t size = from->size - at < PAGE ? from->size - at : PAGE;
     if (lucky(c)) memcpy(to->bytes + at, from->bytes + at, size);
-    else if (c->garbage) fill_unwritten(c, to->bytes + at, size < 256 ? size : 256);
+    else fill_unwritten(c, to, at, at + (size < 256 ? size : 256));
   }
 }
 
@@ -90,14 +117,24 @@ static sim_node *copy_of(crash *c, sim_node *from);
 
 static void copy_entry(crash *c, sim_node *to, const char *name, sim_node *node) { sim_entries_set(&to->entries, name, node ? copy_of(c, node) : NULL); }
 
-static void copy_folder(crash *c, const sim_node *from, sim_node *to) {
-  for (size_t i = 0; i < from->safe_entries.count; i++) copy_entry(c, to, from->safe_entries.items[i].name, from->safe_entries.items[i].node);
-  for (size_t i = 0; i < from->change_count; i++) {
-    const sim_change *h = &from->changes[i];
-    if (!is_there(c, h)) continue;
+static void change_entries(crash *c, sim_node *to, const sim_change *changes, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const sim_change *h = &changes[i];
+    if (c->profile == SIM_COPYING ? !lucky(c) : !is_there(c, h)) continue;
     copy_entry(c, to, h->name, h->node);
     if (h->from) copy_entry(c, to, h->from, NULL);
   }
+}
+
+static void copy_folder(crash *c, const sim_node *from, sim_node *to) {
+  bool lied = from == c->lie->node;
+  const sim_node *around = c->folder;
+  const sim_entries *safe = lied ? &c->lie->safe_entries : &from->safe_entries;
+  c->folder = from;
+  for (size_t i = 0; i < safe->count; i++) copy_entry(c, to, safe->items[i].name, safe->items[i].node);
+  if (lied) change_entries(c, to, c->lie->changes, c->lie->change_count);
+  change_entries(c, to, from->changes, from->change_count);
+  c->folder = around;
 }
 
 /* What is found is all that the new disk has: it is safe, however it came there. */
@@ -129,11 +166,19 @@ static uint64_t some_moment(crash *c, const sim_disk *d) {
   return unsynced ? least + next(c) % (d->changes - least + 1) : d->changes;
 }
 
+const char *sim_profile_name(sim_profile p) {
+  static const char *const names[] = {"prefix", "ordered", "any", "copying", "lying"};
+  return names[p];
+}
+
 sim_disk *sim_power_loss(const sim_disk *d, sim_profile profile, uint64_t seed) {
   static const unsigned odds[] = {0, 1, 4, 7, 8};
+  static const sim_last_sync truth;
   crash c = {.out = sim_disk_like(d, false), .profile = profile, .random = {seed}};
+  c.lie = profile == SIM_LYING ? &d->last_sync : &truth;
   c.odds = odds[next(&c) % 5];
-  c.garbage = profile == SIM_ANY && next(&c) % 4 == 0;
+  uint64_t draw = next(&c) % 8;
+  if (by_itself(&c)) c.unwritten = draw == 0 ? NOISE : draw == 1 ? STALE : ZEROS;
   c.moment = some_moment(&c, d);
   for (sim_node *n = d->nodes; n; n = n->next) n->copy = NULL;
   c.out->root = copy_of(&c, d->root);

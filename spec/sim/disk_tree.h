@@ -41,10 +41,23 @@ struct sim_node {
   sim_node *next;                         /* of all nodes of the disk */
 };
 
+/* What the last sync made safe, as it was before. */
+typedef struct sim_last_sync {
+  sim_node *node;                         /* NULL: there was none */
+  uint8_t *safe;
+  size_t safe_size;
+  int64_t safe_modified;
+  sim_entries safe_entries;
+  sim_change *changes;
+  size_t change_count;
+} sim_last_sync;
+
 struct sim_disk {
   sdm_fs fs;                              /* first: a table is its disk */
   sim_node *root, *nodes;
   uint64_t next_inode, device, boot, changes;
+  sim_last_sync last_sync;
+  bool reverting;
   sim_hook *hook;
   void *context;
 };

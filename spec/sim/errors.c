@@ -4,7 +4,8 @@
 **   errors [--first SEED] [--seeds N] [--every N]          N: only each Nth failure
 **   errors --seed SEED --pass PASS --call N --verbose      one of them again
 **
-** Passes: io, full (the call fails once), io-sticky, full-sticky (it and those behind it, until the operation has ended), memory (an allocation).
+** Passes: io, full (the call fails once), io-sticky, full-sticky (it and those behind it, until the operation has ended), memory (an allocation),
+** reverting (a sync, and what it was to save is gone from the page cache, too).
 */
 #include <signal.h>
 #include <stdio.h>
@@ -21,11 +22,11 @@ enum { STEPS = 60, STEPS_AFTER = 10, HANGS_AFTER_S = 20, FAILURES_SHOWN = 40 };
 typedef struct pass {
   const char *name;
   int code;
-  bool sticky;
+  bool sticky, reverting;
 } pass;
 
-static const pass passes[] = {{"io", SDM_IO, false}, {"io-sticky", SDM_IO, true}, {"full", SDM_DISK_FULL, false}, {"full-sticky", SDM_DISK_FULL, true},
-                              {"memory", SDM_NO_MEMORY, false}};
+static const pass passes[] = {{"io", SDM_IO, false, false}, {"io-sticky", SDM_IO, true, false}, {"full", SDM_DISK_FULL, false, false},
+                              {"full-sticky", SDM_DISK_FULL, true, false}, {"memory", SDM_NO_MEMORY, false, false}, {"reverting", SDM_IO, false, true}};
 enum { PASSES = sizeof passes / sizeof *passes };
 
 typedef struct errors {
@@ -56,6 +57,12 @@ static bool may_be_full(sim_call c) {
   return c == SIM_WRITE || c == SIM_ALLOCATE || c == SIM_CREATE || c == SIM_MAKE_DIR || c == SIM_RENAME || c == SIM_SYNC || c == SIM_SYNC_DIR;
 }
 
+static bool can_fail(sim_call c) {
+  if (e.pass->code == SDM_NO_MEMORY) return false;
+  if (e.pass->reverting) return c == SIM_SYNC;
+  return e.pass->code != SDM_DISK_FULL || may_be_full(c);
+}
+
 /* Whether it is this one's turn. */
 static bool strikes(void) {
   if (!e.watching) return false;
@@ -71,7 +78,7 @@ static bool strikes(void) {
 static int before_call(void *context, sim_call call, const char *path, size_t *partial) {
   (void)context;
   if (e.verbose && e.watching && e.hit_step >= 0 && e.step >= e.hit_step) printf("    %s %s\n", sim_call_name(call), path);
-  if (e.pass->code == SDM_NO_MEMORY || (e.pass->code == SDM_DISK_FULL && !may_be_full(call)) || !strikes()) return 0;
+  if (!can_fail(call) || !strikes()) return 0;
   if (partial) *partial = e.target * 37 % 256;
   if (call == SIM_SYNC || call == SIM_SYNC_DIR) e.sync_failed = true;
   if (e.count == e.target) {
@@ -118,8 +125,14 @@ static void check_disk(sim_disk *d, ledger_loss loss, const char *when) {
   sim_free(d);
 }
 
+/* What a process sees after the failure. Where a sync that failed takes with it what it was to save, as much may be lost as with the power. */
+static ledger_loss lost(void) { return e.pass->reverting ? LEDGER_ANY : LEDGER_NOTHING; }
+
+/* The ledger does not know what such a sync took with it, and would take it for durable later: nothing is done behind it. */
+static int steps_after(void) { return e.pass->reverting ? 0 : STEPS_AFTER; }
+
 static void check_crashes(const char *death, const char *power) {
-  check_disk(sim_death(e.w.disk), LEDGER_NOTHING, death);
+  check_disk(sim_death(e.w.disk), lost(), death);
   check_disk(sim_power_loss(e.w.disk, SIM_ANY, e.seed + e.target), LEDGER_ANY, power);
 }
 
@@ -155,14 +168,15 @@ static void step(void) {
 }
 
 static void check_end(void) {
-  const char *why = e.w.store ? ledger_check_kept(&e.w.ledger, e.w.store, e.w.now) : NULL;
+  const char *why = e.w.store ? ledger_check_kept(&e.w.ledger, e.w.store, lost(), e.w.now) : NULL;
   if (why) wrong("going on", why);
   check_crashes("death later", "power lost later");
+  if (e.pass->reverting) return;
   e.w.failures = 0;
   e.openings_before = e.w.openings;
   world_reopen(&e.w);
   if (e.w.failures > 0 && !may_refuse()) wrong("closing and opening", e.w.message);
-  why = e.w.store ? ledger_check(&e.w.ledger, e.w.store, LEDGER_NOTHING, e.w.now) : "it does not open";
+  why = e.w.store ? ledger_check(&e.w.ledger, e.w.store, lost(), e.w.now) : "it does not open";
   if (why) wrong("closed and opened", why);
 }
 
@@ -182,7 +196,8 @@ static bool run(uint64_t seed, const pass *p, uint64_t target) {
   world_begin(&e.w, seed);
   e.w.tolerant = true;
   sim_set_hook(e.w.disk, before_call, NULL);
-  for (e.step = 0; e.step < STEPS && !e.why[0] && (e.hit_step < 0 || e.step <= e.hit_step + STEPS_AFTER); e.step++) {
+  sim_set_reverting(e.w.disk, p->reverting);
+  for (e.step = 0; e.step < STEPS && !e.why[0] && (e.hit_step < 0 || e.step <= e.hit_step + steps_after()); e.step++) {
     step();
     if (e.hit_step == e.step) check_crashes("death", "power lost");
   }

@@ -23,6 +23,7 @@ void ledger_forget(ledger_log *l) {
   l->count = 0;
   l->start = l->durable = l->handed = 0;
   l->exists = l->cleaned = l->moving_start = l->start_unsure = false;
+  l->forgotten = true;
   l->new_segment_bytes = 0;
 }
 
@@ -189,15 +190,33 @@ static const char *check_log(const ledger_log *l, sdm_topic *t, ledger_loss loss
   return why || !goes_on ? why : check_append(l, t, now);
 }
 
+/* Only what needs no sync to have been true. */
+static const char *check_after_lie(const ledger_log *l, sdm_topic *t, int64_t now) {
+  found f = {.l = l, .last = -1, .loss = LEDGER_ANY};
+  sdm_log *log;
+  sdm_record r = {.timestamp = now, .key = "key0", .key_size = 4, .value = "afterwards", .value_size = 10};
+  int64_t offset;
+  int32_t where;
+  if (l->forgotten || sdm_topic_log(t, 0, now, &log) < 0) return NULL;
+  if (sdm_log_earliest(log, &f.start) < 0 || sdm_log_latest(log, &f.end) < 0) return wrong(l, "no bounds: %s", sdm_errmsg());
+  f.present = calloc(l->count + 1, 1);
+  if (!f.present) abort();
+  const char *why = read_all(&f, log);
+  free(f.present);
+  if (why || sdm_topic_append(t, &r, 0, SDM_SYNC, now, &offset, &where) < 0) return why;
+  return offset > f.last ? NULL : wrong(l, "offset %lld was given, and %lld has a record", (long long)offset, (long long)f.last);
+}
+
 static const char *check_logs(const ledger *all, sdm_store *s, ledger_loss loss, bool goes_on, int64_t now) {
   for (int i = 0; i < LEDGER_LOGS; i++) {
     const ledger_log *l = &all->logs[i];
     sdm_topic *t;
     int rc = sdm_topic_open(s, l->name, NULL, now, &t);
     if (rc == SDM_UNKNOWN_TOPIC && (!l->exists || l->deleting)) continue;
+    if (rc < 0 && loss == LEDGER_LIE) continue;
     if (rc < 0) return wrong(l, "cannot be opened: %s", sdm_errmsg());
-    if (!l->exists && !l->creating) return wrong(l, "is back after its deletion");
-    const char *why = check_log(l, t, loss, goes_on, now);
+    if (loss != LEDGER_LIE && !l->exists && !l->creating) return wrong(l, "is back after its deletion");
+    const char *why = loss == LEDGER_LIE ? check_after_lie(l, t, now) : check_log(l, t, loss, goes_on, now);
     sdm_topic_release(t);
     if (why) return why;
   }
@@ -205,4 +224,4 @@ static const char *check_logs(const ledger *all, sdm_store *s, ledger_loss loss,
 }
 
 const char *ledger_check(const ledger *l, sdm_store *s, ledger_loss loss, int64_t now) { return check_logs(l, s, loss, true, now); }
-const char *ledger_check_kept(const ledger *l, sdm_store *s, int64_t now) { return check_logs(l, s, LEDGER_NOTHING, false, now); }
+const char *ledger_check_kept(const ledger *l, sdm_store *s, ledger_loss loss, int64_t now) { return check_logs(l, s, loss, false, now); }

@@ -25,6 +25,7 @@ typedef struct ledger_log {
   int64_t handed;                         /* after the highest offset that was told to anybody */
   int64_t segment_bytes;                  /* config, as acknowledged */
   bool cleaned;                           /* a cleaning has run, or runs */
+  bool forgotten;                         /* the topic was deleted once */
 
   /* The operation in hand, or one that failed: it may have happened, or not. */
   bool creating, deleting, moving_start;
@@ -46,15 +47,18 @@ void ledger_add(ledger_log *l, int64_t offset, int key, int64_t seed);
 void ledger_forget(ledger_log *l);        /* the topic was deleted */
 void ledger_free(ledger *l);
 
-/* What happened to the store since: only its processes died; or the power was lost, with all changes after some moment; or with any of them. */
-typedef enum ledger_loss { LEDGER_NOTHING, LEDGER_TAIL, LEDGER_ANY } ledger_loss;
+/* What happened to the store since: only its processes died; or the power was lost, with all changes after some moment; or with any of them; or so, and a
+** sync that had said that it was done had not been. */
+typedef enum ledger_loss { LEDGER_NOTHING, LEDGER_TAIL, LEDGER_ANY, LEDGER_LIE } ledger_loss;
 
 /* Whether the store keeps what the ledger lists: every record, but for what cleaning may drop; after a loss of power every durable one, and of the others
 ** those up to some offset (LEDGER_TAIL), or some, perhaps with damage between them (LEDGER_ANY). And whether it goes on working: what it appends now
-** takes no offset that was told before. NULL, or what is wrong. */
+** takes no offset that was told before. NULL, or what is wrong.
+** After a lie (LEDGER_LIE) anything may be lost, and the store may refuse to open; but what it gives was appended there, and what it appends takes no offset
+** of a record that it gives. */
 const char *ledger_check(const ledger *l, sdm_store *s, ledger_loss loss, int64_t now);
 
 /* The same of a store in use, without an append. */
-const char *ledger_check_kept(const ledger *l, sdm_store *s, int64_t now);
+const char *ledger_check_kept(const ledger *l, sdm_store *s, ledger_loss loss, int64_t now);
 
 #endif
