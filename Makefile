@@ -104,7 +104,8 @@ $(O)/spec/%_test: $(O)/spec/obj/%_test.o $(O)/spec/libhelpers.a $(O)/libsediment
 
 # ---- crashes on a simulated disk ----
 
-SIM_MAINS := torture flips errors
+SIM_MAINS := torture flips errors syscalls
+SYSCALLS  := open pread pwrite fdatasync fsync ftruncate posix_fallocate fstat stat futimens fcntl mmap msync rename unlink mkdir rmdir opendir readdir
 SIM_OBJ := $(patsubst spec/sim/%.c,$(O)/spec/sim/%.o,$(filter-out $(SIM_MAINS:%=spec/sim/%.c),$(sort $(wildcard spec/sim/*.c))))
 
 $(O)/spec/sim/%.o: spec/sim/%.c Makefile
@@ -112,7 +113,9 @@ $(O)/spec/sim/%.o: spec/sim/%.c Makefile
 	$(COMPILE) -Ispec -c -o $@ $<
 
 $(SIM_MAINS:%=$(O)/%): $(O)/%: $(O)/spec/sim/%.o $(SIM_OBJ) $(O)/libsediment.a
-	$(LINK) -o $@ $^ $(LDLIBS)
+	$(LINK) $(SIM_FLAGS) -o $@ $^ $(LDLIBS)
+
+$(O)/syscalls: SIM_FLAGS := $(SYSCALLS:%=-Wl,--wrap=%)
 
 SECONDS_OF_TORTURE = $(or $(SECONDS),1200)
 torture: $(O)/torture  ## crashes at every system call of random histories (SECONDS=1200), on two processors

@@ -132,38 +132,13 @@ c_tests() {                               # c_tests GROUP VARIANT
     done
 }
 
-# Crashes on a simulated disk: the same seeds each time, so that a run is like the one before; `make torture` goes on.
-torture() {                               # torture PART VARIANT HISTORIES
+program() {                               # program PART VARIANT NAME ARGUMENT...: one that is built for it
     wanted "$1" || return 0
-    program=build/${2:+$2/}torture
+    part=$1 variant=$2 name=$3
+    shift 3
     mkdir -p "$logs/build"
-    if launch "$logs/build/torture.log" make -s "$program" V="$2"; then run "$1" "$program" --histories "$3"
-    else fail "$1" "does not build"; tail_of "$logs/build/torture.log"; fi
-}
-
-# Bits of a store changed and files cut, here one of 50; make flips does them all.
-flips() {                                 # flips PART EVERY
-    wanted "$1" || return 0
-    if launch "$logs/build/flips.log" make -s build/flips; then run "$1" build/flips --every "$2"
-    else fail "$1" "does not build"; tail_of "$logs/build/flips.log"; fi
-}
-
-# What fuzzing begins with and what it once found, through the sanitizers; `make fuzz` looks for more.
-fuzz() {                                  # fuzz PART TARGET
-    wanted "$1" || return 0
-    program=build/asan/replay-$2
-    mkdir -p "$logs/build"
-    if launch "$logs/build/fuzz.log" make -s "$program" V=asan; then run "$1" "$program" "spec/fuzz/corpus/$2" "spec/fuzz/findings/$2"
-    else fail "$1" "does not build"; tail_of "$logs/build/fuzz.log"; fi
-}
-
-# Every system call and every allocation of some histories fails once.
-errors() {                                # errors PART VARIANT EVERY SEEDS
-    wanted "$1" || return 0
-    program=build/${2:+$2/}errors
-    mkdir -p "$logs/build"
-    if launch "$logs/build/errors.log" make -s "$program" V="$2"; then run "$1" "$program" --every "$3" --seeds "$4"
-    else fail "$1" "does not build"; tail_of "$logs/build/errors.log"; fi
+    if launch "$logs/build/$name.log" make -s "build/${variant:+$variant/}$name" V="$variant"; then run "$part" "build/${variant:+$variant/}$name" "$@"
+    else fail "$part" "does not build"; tail_of "$logs/build/$name.log"; fi
 }
 
 busted_with() {                           # how to run busted under the interpreter $1: Debian's is a Lua script, a rock's a shell script
@@ -192,12 +167,16 @@ tidy
 c_tests c ""
 c_tests asan asan
 c_tests tsan tsan
-torture sim/torture "" 24
-torture sim/torture_asan asan 4
-flips sim/flips 50
-for target in batch files partition store; do fuzz "fuzz/$target" "$target"; done
-errors sim/errors "" 8 12
-errors sim/errors_asan asan 40 4
+# Faults: the same seeds each time, so that a run is like the one before. make torture and make flips do more of it.
+program sim/torture "" torture --histories 24
+program sim/torture_asan asan torture --histories 4
+program sim/flips "" flips --every 50
+program sim/errors "" errors --every 8 --seeds 12
+program sim/errors_asan asan errors --every 40 --seeds 4
+program sim/syscalls "" syscalls --every 8 --seeds 4
+program sim/syscalls_asan asan syscalls --every 40 --seeds 4
+# What fuzzing begins with and what it once found, through the sanitizers; make fuzz looks for more.
+for target in batch files partition store; do program "fuzz/$target" asan "replay-$target" "spec/fuzz/corpus/$target" "spec/fuzz/findings/$target"; done
 specs lua5.4 "$lua54" 5.4
 specs luajit "$luajit" luajit
 

@@ -104,7 +104,7 @@ static int delete_oldest(retention *r, size_t n, sdm_retain_report *report) {
   if (rc < 0 || n == 0) return rc;
   int64_t start = n < r->count ? r->segments[n]->base_offset : sdm_end_offset(&r->end);
   rc = sdm_tombstones_leave_with(r->log, r->segments, n);
-  if (rc == 0 && start > atomic_load(&r->log->control->durable_end)) rc = r->log->fs->sync_dir(r->log->fs, r->log->dir);   /* a segment begins there, for good */
+  if (rc == 0 && start > atomic_load(&r->log->control->durable_end)) rc = r->log->fs->sync_dir(r->log->fs, r->log->dir, NULL);   /* a segment begins there, for good */
   if (rc == 0) rc = sdm_log_set_start_at_segment(r->log, start);
   return rc == 0 ? rename_oldest(r, n, report) : rc;
 }

@@ -101,5 +101,5 @@ int sdm_adopt_sync(sdm_fs *fs, const char *dir) {
   int rc = fs->list(fs, dir, &names);
   for (size_t i = 0; rc == 0 && i < names.count; i++) rc = sync_name(fs, dir, names.items[i]);
   sdm_names_clear(&names);
-  return rc == 0 ? fs->sync_dir(fs, dir) : rc;
+  return rc == 0 ? fs->sync_dir(fs, dir, NULL) : rc;
 }

@@ -47,7 +47,7 @@ static int sync_all(sdm_log *l, const sync_job *job) {
     rc = sync_segment(job->segments[i], !(last && job->active), &lost);
     sdm_segment_rest(job->segments[i]);
   }
-  if (rc == 0 && job->directory) lost = (rc = l->fs->sync_dir(l->fs, l->dir)) < 0;
+  if (rc == 0 && job->directory) rc = l->fs->sync_dir(l->fs, l->dir, &lost);
   if (lost) atomic_store(&l->control->failed, SDM_IO);
   return rc;
 }

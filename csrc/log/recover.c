@@ -470,7 +470,7 @@ static int make_durable(recovery *r) {
   if (r->same_boot || (r->state.clean && r->as_told) || r->end.position == 0) return 0;
   int rc = sdm_segment_file(r->log->active, SDM_FILE_LOG, &f);
   if (rc == 0) rc = r->log->fs->sync(f);
-  return rc == 0 ? r->log->fs->sync_dir(r->log->fs, r->log->dir) : rc;
+  return rc == 0 ? r->log->fs->sync_dir(r->log->fs, r->log->dir, NULL) : rc;
 }
 
 /* The page is about to be made anew. Should that end in another death or a full disk, the staged records are in the file by then. */

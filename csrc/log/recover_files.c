@@ -89,11 +89,11 @@ static int finish_swaps(folder *d) {
   int64_t from, to, any;
   bool swaps = lowest(d, ".swap", &any);
   int rc = sdm_swap_pending(d->fs, d->dir, &d->names, &from, &to);
-  if (rc == 0 && swaps) rc = d->fs->sync_dir(d->fs, d->dir);
+  if (rc == 0 && swaps) rc = d->fs->sync_dir(d->fs, d->dir, NULL);
   if (rc == 0) rc = unlink_where(d, "", from, to);
-  if (rc == 0 && swaps) rc = d->fs->sync_dir(d->fs, d->dir);
+  if (rc == 0 && swaps) rc = d->fs->sync_dir(d->fs, d->dir, NULL);
   if (rc == 0) rc = rename_swaps(d);
-  if (rc == 0 && swaps) rc = d->fs->sync_dir(d->fs, d->dir);
+  if (rc == 0 && swaps) rc = d->fs->sync_dir(d->fs, d->dir, NULL);
   if (rc == 0) rc = unlink_name(d, SDM_SWAP_NAME);
   return rc;
 }

@@ -41,7 +41,7 @@ int sdm_log_state_write_locked(sdm_log *l, int64_t reserved_end, bool clean) {
   rc = l->fs->write(f, slot, sizeof slot, (int64_t)(s.sequence % 2) * SDM_STATE_SLOT);
   if (rc == 0) rc = l->fs->sync(f);
   l->fs->close(f);
-  if (rc == 0 && first) rc = l->fs->sync_dir(l->fs, l->dir);
+  if (rc == 0 && first) rc = l->fs->sync_dir(l->fs, l->dir, NULL);
   if (rc < 0) return rc;
   c->state_sequence = s.sequence;
   c->clean_end = clean ? s.end : -1;

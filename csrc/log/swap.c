@@ -61,9 +61,9 @@ static int retire_range(sdm_log *l, int64_t from, int64_t to, int64_t now) {
 static int switch_over(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   sdm_segment *fresh = NULL;
   int rc = retire_range(l, from, to, now);
-  if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);
+  if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir, NULL);
   if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".swap", "");
-  if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);
+  if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir, NULL);
   if (rc == 0) rc = remove_note(l);
   if (rc == 0) rc = sdm_segment_open(l->fs, l->dir, from, true, &fresh);
   if (rc == 0 && (rc = sdm_log_edit_segments(l, from, to, fresh)) < 0) sdm_segment_unref(fresh);
@@ -89,7 +89,7 @@ int sdm_swap_locked(sdm_log *l, int64_t from, int64_t to, int64_t now) {
   if (rc == 0) rc = sdm_producer_snapshots_drop_locked(l);
   if (rc == 0) rc = sdm_swap_note(l, from, to);
   if (rc == 0) rc = sdm_segment_rename(l->fs, l->dir, from, ".cleaned", ".swap");
-  if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir);
+  if (rc == 0) rc = l->fs->sync_dir(l->fs, l->dir, NULL);
   if (rc < 0) return turn_back(l, from, rc);
   atomic_store(&l->control->unfinished, 1);
   rc = switch_over(l, from, to, now);

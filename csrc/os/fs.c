@@ -51,7 +51,7 @@ int sdm_fs_replace(sdm_fs *fs, const char *dir, const char *name, const void *by
     fs->unlink(fs, fresh);
     rc = sdm_failure_tell(&why);
   }
-  if (rc == 0) rc = fs->sync_dir(fs, dir);
+  if (rc == 0) rc = fs->sync_dir(fs, dir, NULL);
   sdm_free(path);
   sdm_free(fresh);
   return rc;

@@ -64,7 +64,8 @@ struct sdm_fs {
   int (*make_dir)(sdm_fs *fs, const char *path);                               /* an existing one is fine */
   int (*remove_dir)(sdm_fs *fs, const char *path);                             /* must be empty; a missing one is fine */
   int (*list)(sdm_fs *fs, const char *path, sdm_names *out);
-  int (*sync_dir)(sdm_fs *fs, const char *path);                               /* entries are durable on return */
+  int (*sync_dir)(sdm_fs *fs, const char *path, bool *lost);                   /* entries are durable on return; *lost (may be NULL): what was to be saved
+                                                                                  may be lost, set by a failed sync, not where there was no descriptor */
 
   int (*boot_id)(sdm_fs *fs, uint8_t id[SDM_BOOT_ID]);                         /* what was mapped under another boot may be gone */
 };

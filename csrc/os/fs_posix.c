@@ -17,6 +17,9 @@ typedef struct posix_file {
   int fd;
 } posix_file;
 
+/* A signal that interrupts a call has changed nothing: also not an fdatasync, whose failures are told by no EINTR. */
+#define UNINTERRUPTED(rc, call) do (rc) = (call); while ((rc) < 0 && errno == EINTR)
+
 static int fd_of(const sdm_file *f) { return ((const posix_file *)f)->fd; }
 
 /* Only regular files: a FIFO or a device in a file's place must neither block us nor be written to. */
@@ -27,11 +30,12 @@ static int check_regular(int fd, const char *path) {
 }
 
 static int open_fd(const char *path, int flags) {
-  int mode = O_CLOEXEC | O_NONBLOCK | (flags & SDM_OPEN_WRITE ? O_RDWR : O_RDONLY) | (flags & SDM_OPEN_CREATE ? O_CREAT : 0), fd;
-  do fd = open(path, mode, 0666); while (fd < 0 && errno == EINTR);
+  int mode = O_CLOEXEC | O_NONBLOCK | (flags & SDM_OPEN_WRITE ? O_RDWR : O_RDONLY) | (flags & SDM_OPEN_CREATE ? O_CREAT : 0), fd, emptied = 0;
+  UNINTERRUPTED(fd, open(path, mode, 0666));
   if (fd < 0) return sdm_fail_errno(errno, "open %s", path);
   int rc = check_regular(fd, path);
-  if (rc == 0 && (flags & SDM_OPEN_FRESH) && ftruncate(fd, 0) < 0) rc = sdm_fail_errno(errno, "truncate %s", path);
+  if (rc == 0 && flags & SDM_OPEN_FRESH) UNINTERRUPTED(emptied, ftruncate(fd, 0));
+  if (emptied < 0) rc = sdm_fail_errno(errno, "truncate %s", path);
   if (rc == 0) return fd;
   close(fd);
   return rc;
@@ -85,12 +89,14 @@ static int posix_write(sdm_file *f, const void *bytes, size_t size, int64_t posi
 }
 
 static int posix_sync(sdm_file *f) {
-  return fdatasync(fd_of(f)) == 0 ? 0 : sdm_fail_errno(errno, "fdatasync %s", f->path);
+  int rc;
+  UNINTERRUPTED(rc, fdatasync(fd_of(f)));
+  return rc == 0 ? 0 : sdm_fail_errno(errno, "fdatasync %s", f->path);
 }
 
 static int posix_truncate(sdm_file *f, int64_t size) {
   int rc;
-  do rc = ftruncate(fd_of(f), (off_t)size); while (rc < 0 && errno == EINTR);
+  UNINTERRUPTED(rc, ftruncate(fd_of(f), (off_t)size));
   return rc == 0 ? 0 : sdm_fail_errno(errno, "truncate %s to %lld bytes", f->path, (long long)size);
 }
 
@@ -125,10 +131,10 @@ static int posix_lock(sdm_file *f, int64_t byte, sdm_lock_mode mode, bool wait) 
   static const short types[] = {F_UNLCK, F_RDLCK, F_WRLCK};
   struct flock l = {.l_type = types[mode], .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
   int rc;
-  do rc = fcntl(fd_of(f), wait ? F_OFD_SETLKW : F_OFD_SETLK, &l); while (rc < 0 && errno == EINTR);
+  UNINTERRUPTED(rc, fcntl(fd_of(f), wait ? F_OFD_SETLKW : F_OFD_SETLK, &l));
   if (rc == 0) return 0;
   if (errno == EAGAIN || errno == EACCES) return sdm_fail(SDM_LOCKED, "%s is locked by another process", f->path);
-  return sdm_fail(SDM_LOCKED, "this file system cannot lock %s (%s); a store needs one with OFD locks, such as ext4, XFS, Btrfs or tmpfs", f->path, strerror(errno));
+  return sdm_fail_errno(errno, "lock %s, for which a store needs a file system with OFD locks, such as ext4, XFS, Btrfs or tmpfs", f->path);
 }
 
 static int posix_map(sdm_file *f, size_t size, bool writable, void **out) {
@@ -200,11 +206,14 @@ static int posix_list(sdm_fs *fs, const char *path, sdm_names *out) {
   return rc;
 }
 
-static int posix_sync_dir(sdm_fs *fs, const char *path) {
+static int posix_sync_dir(sdm_fs *fs, const char *path, bool *lost) {
   (void)fs;
-  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd, rc;
+  UNINTERRUPTED(fd, open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd < 0) return sdm_fail_errno(errno, "open the directory %s", path);
-  int rc = fsync(fd) == 0 ? 0 : sdm_fail_errno(errno, "fsync the directory %s", path);
+  UNINTERRUPTED(rc, fsync(fd));
+  if (rc < 0) rc = sdm_fail_errno(errno, "fsync the directory %s", path);
+  if (rc < 0 && lost) *lost = true;
   close(fd);
   return rc;
 }

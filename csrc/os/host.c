@@ -22,8 +22,10 @@ static int hex(char c) {
 int sdm_boot_id(uint8_t id[SDM_BOOT_ID]) {
   static const char path[] = "/proc/sys/kernel/random/boot_id";
   char text[64];
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+  int fd;
+  ssize_t n = -1;
+  do fd = open(path, O_RDONLY | O_CLOEXEC); while (fd < 0 && errno == EINTR);
+  if (fd >= 0) do n = read(fd, text, sizeof text); while (n < 0 && errno == EINTR);
   int error = errno;
   if (fd >= 0) close(fd);
   if (n < 0) return sdm_fail_errno(error, "read %s", path);

@@ -152,7 +152,7 @@ static int make_folder(sdm_store *s, const char *dir, const char *topic, const s
   sdm_file_info info;
   int rc = s->env.fs->path_info(s->env.fs, dir, &info);
   if (rc == SDM_NOT_FOUND && (rc = check_never_made(s, topic, partition)) == 0) rc = s->env.fs->make_dir(s->env.fs, dir);
-  if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root);
+  if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
   return rc == 0 ? write_small_files(s, dir, id) : rc;
 }
 

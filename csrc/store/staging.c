@@ -34,7 +34,7 @@ int sdm_staging_end(sdm_store *s, sdm_staging *g, int rc) {
 
 static int move(sdm_store *s, const char *from, const char *to) {
   int rc = s->env.fs->rename(s->env.fs, from, to);
-  return rc == 0 ? s->env.fs->sync_dir(s->env.fs, s->env.root) : rc;
+  return rc == 0 ? s->env.fs->sync_dir(s->env.fs, s->env.root, NULL) : rc;
 }
 
 int sdm_staging_place(sdm_store *s, sdm_staging *g, const char *topic, const sdm_uuid *id, int32_t partition) {
@@ -71,7 +71,7 @@ static int exchange(sdm_store *s, sdm_staging *g, const char *dir, const char *g
   if (rc == 0) rc = fs->rename(fs, dir, gone);
   if (rc < 0) return rc;
   rc = fs->rename(fs, g->dir, dir);
-  if (rc == 0 && (rc = fs->sync_dir(fs, s->env.root)) == 0) return 0;
+  if (rc == 0 && (rc = fs->sync_dir(fs, s->env.root, NULL)) == 0) return 0;
   sdm_failure_note(&why, rc);
   fs->rename(fs, dir, g->dir);
   fs->rename(fs, gone, dir);

@@ -100,7 +100,7 @@ static int finish_deletion_locked(sdm_store *s, sdm_topic_entry *e, int64_t now)
   for (int32_t p = 0; rc == 0 && p < e->partitions; p++) {
     rc = sdm_folder_delete(s, e->name, &e->id, p, sdm_add_sat(now, cfg.file_delete_delay_ms));
   }
-  if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root);
+  if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
   if (rc < 0) return rc;
   sdm_topics_remove(&s->topics, e);
   return sdm_store_topics_save(s);

@@ -54,9 +54,8 @@ static int faulty_rename(sdm_fs *fs, const char *from, const char *to) {
   return rc < 0 ? rc : sdm_fs_posix()->rename(fs, from, to);
 }
 
-static int faulty_sync_dir(sdm_fs *fs, const char *path) {
-  (void)fs;
-  (void)path;
+static int faulty_sync_dir(sdm_fs *fs, const char *path, bool *lost) {
+  (void)fs, (void)path, (void)lost;
   return fault();
 }
 

@@ -34,9 +34,8 @@ static int fault_sync(sdm_file *f) {
   return sdm_fail(fixture_faults.sync_code, "sync %s: injected", f->path);
 }
 
-static int fault_sync_dir(sdm_fs *fs, const char *path) {
-  (void)fs;
-  (void)path;
+static int fault_sync_dir(sdm_fs *fs, const char *path, bool *lost) {
+  (void)fs, (void)path, (void)lost;
   for (int i = 0; i < fixture_faults.yields; i++) sched_yield();
   return 0;
 }

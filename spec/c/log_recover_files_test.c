@@ -218,9 +218,9 @@ static int counting_unlink(sdm_fs *fs, const char *path) {
   return sdm_fs_posix()->unlink(fs, path);
 }
 
-static int counting_sync_dir(sdm_fs *fs, const char *path) {
+static int counting_sync_dir(sdm_fs *fs, const char *path, bool *lost) {
   order.syncs++;
-  return sdm_fs_posix()->sync_dir(fs, path);
+  return sdm_fs_posix()->sync_dir(fs, path, lost);
 }
 
 TEST(a_swap_is_saved_before_the_old_segments_go) {

@@ -32,9 +32,8 @@ static int faulty_unlink(sdm_fs *fs, const char *path) {
   return rc < 0 ? rc : sdm_fs_posix()->unlink(fs, path);
 }
 
-static int faulty_sync_dir(sdm_fs *fs, const char *path) {
-  (void)fs;
-  (void)path;
+static int faulty_sync_dir(sdm_fs *fs, const char *path, bool *lost) {
+  (void)fs, (void)path, (void)lost;
   return fault("sync the directory");
 }
 

@@ -403,10 +403,11 @@ static int sim_list(sdm_fs *fs, const char *path, sdm_names *out) {
   return rc;
 }
 
-static int sim_sync_dir(sdm_fs *fs, const char *path) {
+static int sim_sync_dir(sdm_fs *fs, const char *path, bool *lost) {
   sim_disk *d = disk_of(fs);
   int rc = call(d, SIM_SYNC_DIR, path, NULL);
   sim_node *n = find(d, path);
+  if (rc < 0 && lost) *lost = true;
   if (rc < 0) return rc;
   if (!n) return missing(path);
   keep_last_sync(d, n);

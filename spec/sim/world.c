@@ -11,11 +11,13 @@ static uint64_t below(world *w, uint64_t n) { return test_random_below(&w->rando
 static sdm_setting integer(const char *name, int64_t n) { return (sdm_setting){name, {.type = SDM_VALUE_INT, .integer = n}}; }
 static sdm_setting text(const char *name, const char *s) { return (sdm_setting){name, {.type = SDM_VALUE_STRING, .string = s}}; }
 
-int world_open(sim_disk *d, int64_t now, sdm_store **out) {
+int world_open_at(sdm_fs *fs, const char *root, int64_t now, sdm_store **out) {
   sdm_setting options[] = {integer("log.cleaner.dedupe.buffer.size", 1 << 20)};
   sdm_store_options o = {.create = true, .options = {options, 1}};
-  return sdm_store_open_on(sim_fs(d), SIM_ROOT, &o, now, out);
+  return sdm_store_open_on(fs, root, &o, now, out);
 }
+
+int world_open(sim_disk *d, int64_t now, sdm_store **out) { return world_open_at(sim_fs(d), SIM_ROOT, now, out); }
 
 static void break_off(world *w, const char *why) {
   if (!w->broken) snprintf(w->why, sizeof w->why, "%s: %s", w->doing, why);
@@ -207,7 +209,7 @@ static void open_topic(world *w, int i) {
 static void open_store(world *w) {
   w->doing = "open";
   w->openings++;
-  if (!ok(w, world_open(w->disk, w->now, &w->store))) return;
+  if (!ok(w, world_open_at(w->fs, w->root, w->now, &w->store))) return;
   for (int i = 0; i < LEDGER_LOGS; i++) open_topic(w, i);
 }
 
@@ -227,10 +229,16 @@ void world_reopen(world *w) {
   open_store(w);
 }
 
-void world_begin(world *w, uint64_t seed) {
+void world_begin_at(world *w, sdm_fs *fs, const char *root, uint64_t seed) {
   static const char *const names[LEDGER_LOGS] = {"d", "c", "cd"};
-  *w = (world){.disk = sim_new(), .now = WORLD_T0, .random = {seed}, .doing = "open"};
+  *w = (world){.fs = fs, .root = root, .now = WORLD_T0, .random = {seed}, .doing = "open"};
   for (int i = 0; i < LEDGER_LOGS; i++) w->ledger.logs[i].name = names[i];
+}
+
+void world_begin(world *w, uint64_t seed) {
+  sim_disk *d = sim_new();
+  world_begin_at(w, sim_fs(d), SIM_ROOT, seed);
+  w->disk = d;
 }
 
 void world_step(world *w) {
@@ -272,9 +280,14 @@ void world_step(world *w) {
   }
 }
 
-void world_end(world *w) {
+void world_leave(world *w) {
   release_topics(w);
   sdm_store_unref(w->store);
+  w->store = NULL;
+}
+
+void world_end(world *w) {
+  world_leave(w);
   ledger_free(&w->ledger);
   sim_free(w->disk);
 }

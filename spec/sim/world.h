@@ -8,7 +8,9 @@
 #include "sim/ledger.h"
 
 typedef struct world {
-  sim_disk *disk;
+  sdm_fs *fs;
+  const char *root;
+  sim_disk *disk;                         /* NULL: the folder is on a real one */
   sdm_store *store;                       /* NULL while it is closed */
   sdm_topic *topics[LEDGER_LOGS];
   ledger ledger;
@@ -28,11 +30,15 @@ typedef struct world {
 
 #define WORLD_T0 1700000000000
 
-void world_begin(world *w, uint64_t seed);
+void world_begin(world *w, uint64_t seed);                     /* on a disk of its own */
+void world_begin_at(world *w, sdm_fs *fs, const char *root, uint64_t seed);
 void world_step(world *w);                /* one operation */
 void world_reopen(world *w);
-void world_end(world *w);                 /* frees all; the store as if its process had died */
+void world_leave(world *w);               /* lets go of the store, as if its process had died */
+void world_end(world *w);                 /* and frees all */
 
-int world_open(sim_disk *d, int64_t now, sdm_store **out);       /* as world does it */
+/* As world does it. */
+int world_open(sim_disk *d, int64_t now, sdm_store **out);
+int world_open_at(sdm_fs *fs, const char *root, int64_t now, sdm_store **out);
 
 #endif
