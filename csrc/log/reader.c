@@ -273,6 +273,53 @@ static int advance(sdm_reader *r) {
   return r->in_batch ? 1 : 0;
 }
 
+/* ---- damage ---- */
+
+/* No batch behind it in its segment can be had. */
+static int skip_rest(sdm_reader *r) {
+  r->scan.position = r->scan.limit;
+  if (!r->active) return after_segment(r);
+  if (r->next < r->bound) r->next = r->bound < r->end ? r->bound : r->end;
+  return 0;
+}
+
+static int skip_batch(sdm_reader *r) {
+  sdm_batch b;
+  int64_t begins = r->scanned_end >= 0 ? r->scanned_end : r->segment->base_offset;
+  int rc = sdm_scan_resync(&r->scan, begins);
+  if (rc == 1 && (rc = sdm_scan_header(&r->scan, &b)) == 1) {
+    r->scan.position -= b.size;
+    r->scanned_end = -1;
+    if (b.base_offset > r->next) r->next = b.base_offset < r->end ? b.base_offset : r->end;
+    return 0;
+  }
+  return rc < 0 ? rc : skip_rest(r);
+}
+
+/* Nothing of a segment that cannot even be entered. */
+static int skip_segment(sdm_reader *r) {
+  sdm_segment *s;
+  int64_t next_base;
+  int rc = sdm_log_find(r->log, r->next, &s, &next_base);
+  if (rc < 0) return rc;
+  sdm_segment_unref(s);
+  r->next = next_base < r->end ? next_base : r->end;
+  return 0;
+}
+
+int sdm_reader_skip(sdm_reader *r, int64_t *from, int64_t *to) {
+  int rc = 0;
+  *from = r->next;
+  if (r->in_batch) {
+    r->in_batch = false;
+    if (r->next < r->batch_end) r->next = r->batch_end < r->end ? r->batch_end : r->end;
+  } else {
+    rc = r->segment ? skip_batch(r) : skip_segment(r);
+  }
+  *to = r->next;
+  return rc;
+}
+
 int sdm_reader_next(sdm_reader *r, sdm_record *out) {
   for (;;) {
     if (!r->in_batch) {

@@ -1,7 +1,7 @@
 /* Reading: the iteration of records(), and the readers that state tables are rebuilt with.
 **
-** An iterator is a C function whose upvalue is the reader. It makes no table for a record and calls no Lua function, so that a loop over it
-** may yield. On Lua 5.4 the reader is the loop's closing value, too: leaving the loop early lets go of the file.
+** An iterator is a C function whose upvalue is the reader. It makes no table for a record and calls no Lua function but on_corrupt, so that a loop
+** over it may yield. On Lua 5.4 the reader is the loop's closing value, too: leaving the loop early lets go of the file.
 */
 #include <string.h>
 
@@ -69,10 +69,30 @@ static int advance(lua_State *L, sdml_reader *r, sdm_record *record) {
   return rc;
 }
 
+/* Behind the damage that was just met. Who wants to know what is left out is told: from, to (exclusive), message. */
+static int step_over(lua_State *L, sdml_reader *r) {
+  int64_t from, to;
+  lua_pushstring(L, sdm_errmsg());
+  int rc = sdm_reader_skip(r->reader, &from, &to);
+  if (rc < 0) return rc;
+  sdml_getcompanion(L, lua_upvalueindex(1));
+  lua_rawgeti(L, -1, SDML_ON_CORRUPT);
+  if (lua_isfunction(L, -1)) {
+    sdml_pushint(L, from);
+    sdml_pushint(L, to);
+    lua_pushvalue(L, -5);
+    lua_call(L, 3, 0);
+  }
+  lua_settop(L, 0);
+  return 0;
+}
+
 /* The function that a generic `for` calls. */
 static int iterate(lua_State *L) {
   sdm_record record;
-  int rc = advance(L, lua_touserdata(L, lua_upvalueindex(1)), &record);
+  sdml_reader *r = lua_touserdata(L, lua_upvalueindex(1));
+  int rc = advance(L, r, &record);
+  while (rc == SDM_CORRUPT && r->skips && (rc = step_over(L, r)) == 0) rc = advance(L, r, &record);
   if (rc == 1) return push_record(L, &record);
   if (rc < 0) return sdml_throw(L, rc);
   lua_pushnil(L);
@@ -121,19 +141,27 @@ static int take_isolation(lua_State *L, int arg, sdml_range *range) {
   return sdml_refuse(L, arg, "isolation: \"committed\" or \"uncommitted\" expected, got '%.80s'", word);
 }
 
+static int take_on_corrupt(lua_State *L, int arg, sdml_range *range) {
+  const char *word = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+  range->skips = lua_isfunction(L, -1) || strcmp(word, "skip") == 0;
+  if (range->skips || strcmp(word, "fail") == 0) return 0;
+  return sdml_refuse(L, arg, "on_corrupt: \"fail\", \"skip\" or a function expected, got %.80s", *word ? word : sdml_type(L, -1));
+}
+
 static int take_range(lua_State *L, int arg, int which, void *into) {
   sdml_range *range = into;
   switch (which) {
     case 0: return sdml_number_of_partition(L, arg, -1, &range->partition);
     case 1: return take_from(L, arg, range);
     case 2: range->to = sdml_int(L, arg, -1, "to"); return 0;
-    default: return take_isolation(L, arg, range);
+    case 3: return take_isolation(L, arg, range);
+    default: return take_on_corrupt(L, arg, range);
   }
 }
 
 int sdml_range_take(lua_State *L, int arg, sdml_range *out) {
-  static const char *const names[] = { "partition", "from", "to", "isolation", NULL };
-  *out = (sdml_range){ 0, SDML_FROM_EARLIEST, 0, SDM_TO_END, 0 };
+  static const char *const names[] = { "partition", "from", "to", "isolation", "on_corrupt", NULL };
+  *out = (sdml_range){ 0, SDML_FROM_EARLIEST, 0, SDM_TO_END, 0, false };
   return sdml_options(L, arg, names, take_range, out);
 }
 
@@ -162,10 +190,21 @@ static int open_range(const sdml_range *range, sdm_log *log, sdm_reader **out) {
   return rc;
 }
 
+/* The options are argument 2. */
+static void keep_on_corrupt(lua_State *L, int reader) {
+  sdml_getcompanion(L, reader);
+  lua_pushliteral(L, "on_corrupt");
+  lua_rawget(L, 2);
+  lua_rawseti(L, -2, SDML_ON_CORRUPT);
+  lua_pop(L, 1);
+}
+
 int sdml_records(lua_State *L, const sdml_range *range, sdm_log *log, const bool *closed) {
   sdml_reader *r = sdml_new(L, sizeof *r, SDML_READER, 1);
   int reader = lua_gettop(L);
   r->closed = closed;
+  r->skips = range->skips;
+  if (r->skips) keep_on_corrupt(L, reader);
   int rc = open_range(range, log, &r->reader);
   if (rc < 0) return sdml_throw(L, rc);
   lua_pushvalue(L, reader);

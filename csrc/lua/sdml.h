@@ -21,7 +21,7 @@ typedef struct sdml_object {
 } sdml_object;
 
 /* Fields of a userdata's companion table. */
-enum { SDML_OWNER = 1, SDML_CLOCK = 2, SDML_PATH = 3 };
+enum { SDML_OWNER = 1, SDML_CLOCK = 2, SDML_PATH = 3, SDML_ON_CORRUPT = 4 };
 
 typedef struct sdml_store {
   sdml_object object;
@@ -49,6 +49,7 @@ typedef struct sdml_partition {
 typedef struct sdml_reader {
   sdml_object object;
   sdm_reader *reader;                     /* NULL after the end, an explicit close, or collection */
+  bool skips;                             /* damage; what is to be told of it, if anything, is in the companion */
   const bool *closed;                     /* of the store or partition, which the companion keeps alive */
 } sdml_reader;
 
@@ -131,6 +132,7 @@ typedef struct sdml_range {               /* options of records() */
   enum { SDML_FROM_EARLIEST, SDML_FROM_LATEST, SDML_FROM_OFFSET, SDML_FROM_TIME } kind;
   int64_t from, to;
   unsigned flags;
+  bool skips;                             /* damage; and calls the function on_corrupt of the options, if it is one */
 } sdml_range;
 
 int sdml_range_take(lua_State *L, int arg, sdml_range *out);               /* 0 or SDM_UNKNOWN_PARTITION */
