@@ -180,11 +180,12 @@ function topic:append_batch(records, options) end
 ---@field from? "earliest"|"latest"|integer|{ time: integer } default "earliest"; {time=ms}: the first record at or after it, else the end
 ---@field to? integer exclusive; default: the log end at this call
 ---@field isolation? "committed"|"uncommitted" default "committed": nothing aborted, nothing past the last stable offset; read_committed too
----@field on_corrupt? "fail"|"skip"|fun(from: integer, to: integer, message: string) default "fail": damage is raised, with the code `corrupt`. "skip": what
---- is damaged is left out, and reading goes on with the next batch that is whole. A function is told what is left out, offsets from `from` up to, not
---- including, `to`, and where the damage is, before the record behind it comes; it may raise, and must not yield.
+---@field on_corrupt? "fail"|"skip"|fun(from: integer, to: integer, message: string) default "fail": damage is raised, with the code
+--- `corrupt`. "skip": what is damaged is left out, and reading goes on with the next batch that is whole. A function is told of each
+--- damage before the record behind it comes: offsets from `from` up to, not including, `to` are left out, and the message says where. It
+--- may raise, and must not yield.
 
----    for offset, key, value, timestamp, headers in topic:records() do ... end
+    for offset, key, value, timestamp, headers in topic:records() do ... end
 ---Goes on through segments that retention deletes meanwhile. Any failure, also of this call, is raised as an error object with the fields
 ---`message` and `code`, whose tostring is the message.
 ---@param options? sediment.records_options
