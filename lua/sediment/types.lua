@@ -185,7 +185,7 @@ function topic:append_batch(records, options) end
 --- damage before the record behind it comes: offsets from `from` up to, not including, `to` are left out, and the message says where. It
 --- may raise, and must not yield.
 
-    for offset, key, value, timestamp, headers in topic:records() do ... end
+---    for offset, key, value, timestamp, headers in topic:records() do ... end
 ---Goes on through segments that retention deletes meanwhile. Any failure, also of this call, is raised as an error object with the fields
 ---`message` and `code`, whose tostring is the message.
 ---@param options? sediment.records_options
