@@ -125,6 +125,18 @@ torture: $(O)/torture  ## crashes at every system call of random histories (SECO
 flips: $(O)/flips  ## every bit of small stores changed, every file cut at every length (SEEDS="1 2 3")
 	@for seed in $(or $(SEEDS),1 2 3); do $(O)/flips --seed $$seed || exit 1; done
 
+# ---- a Lua program whose memory is short: build/5.4/memory, build/luajit/memory ----
+
+LIBS_5.4    = $(call pkg_config,--libs,lua5.4 lua-5.4 lua54)
+LIBS_luajit = $(call pkg_config,--libs,luajit)
+
+define memory
+build/$(1)/memory: spec/memory/memory.c $$(LUA_SRC:csrc/lua/%.c=build/$(1)/obj/%.o) $$(CORE_OBJ) Makefile
+	$$(COMPILE) $$(CFLAGS_$(1)) -o $$@ $$(filter %.c %.o,$$^) $$(LIBS_$(1)) $$(LDLIBS)
+endef
+$(eval $(call memory,5.4))
+$(eval $(call memory,luajit))
+
 # ---- hostile bytes: each of FUZZ_TARGETS is a program of libFuzzer (V=fuzz), and one that replays files ----
 
 FUZZ_TARGETS := batch files partition store

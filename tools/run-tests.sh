@@ -137,8 +137,8 @@ program() {                               # program PART VARIANT NAME ARGUMENT..
     part=$1 variant=$2 name=$3
     shift 3
     mkdir -p "$logs/build"
-    if launch "$logs/build/$name.log" make -s "build/${variant:+$variant/}$name" V="$variant"; then run "$part" "build/${variant:+$variant/}$name" "$@"
-    else fail "$part" "does not build"; tail_of "$logs/build/$name.log"; fi
+    if launch "$logs/build/${name##*/}.log" make -s "build/${variant:+$variant/}$name" V="$variant"; then run "$part" "build/${variant:+$variant/}$name" "$@"
+    else fail "$part" "does not build"; tail_of "$logs/build/${name##*/}.log"; fi
 }
 
 busted_with() {                           # how to run busted under the interpreter $1: Debian's is a Lua script, a rock's a shell script
@@ -175,6 +175,9 @@ program sim/errors "" errors --every 8 --seeds 12
 program sim/errors_asan asan errors --every 40 --seeds 4
 program sim/syscalls "" syscalls --every 8 --seeds 4
 program sim/syscalls_asan asan syscalls --every 40 --seeds 4
+# Memory: each Lua's allocations and the library's under it.
+program memory/lua5.4 "" 5.4/memory --every 8
+program memory/luajit "" luajit/memory --every 8
 # What fuzzing begins with and what it once found, through the sanitizers; make fuzz looks for more.
 for target in batch files partition store; do program "fuzz/$target" asan "replay-$target" "spec/fuzz/corpus/$target" "spec/fuzz/findings/$target"; done
 specs lua5.4 "$lua54" 5.4
