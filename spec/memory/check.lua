@@ -1,4 +1,4 @@
--- Afterwards, with memory again: every record in the ledger is there once, in order, and the store takes more. In a fresh state.
+-- Afterwards, with memory again, in a fresh state: every record in the ledger is there once, and the store takes more.
 local sediment = require "sediment"
 
 return function(path, ledger)

@@ -1,6 +1,6 @@
--- What spec/memory/memory.c runs while memory is short: a program that uses all of the Lua module. It is called with the store's folder and the ledger: a
--- table { [partition] = { [offset] = value } } of what was acknowledged in topic "log"; it answers "memory" when it was told that memory is short, and
--- raises when something else went wrong.
+-- What memory.c runs while memory is short: a program that uses all of the Lua module. It is called with the store's folder and the
+-- ledger, a table { [partition] = { [offset] = value } } of what was acknowledged in topic "log"; it answers "memory" when it was told
+-- that memory is short, and raises when something else went wrong.
 local sediment = require "sediment"
 
 -- "out of memory" is why a sync failed whose record was appended.
@@ -32,7 +32,7 @@ local function read(topic)
   for p = 0, topic:partitions() - 1 do
     for _ in topic:records { partition = p, on_corrupt = function() end } do count = count + 1 end
   end
-  for _ in topic:records { from = "earliest" } do break end       -- a reader that is left open
+  topic:records { from = "earliest" }()                            -- a reader that is left open
   return count
 end
 
@@ -58,7 +58,11 @@ end
 
 local function run(path, ledger)
   local now = 1700000000000
-  local store = must(sediment.open(path, { background = false, clock = function() now = now + 1; return now end, defaults = { segment_ms = "7d" } }))
+  local function clock()
+    now = now + 1
+    return now
+  end
+  local store = must(sediment.open(path, { background = false, clock = clock, defaults = { segment_ms = "7d" } }))
   local topic = must(store:topic("log", { partitions = 2, retention_ms = -1 }))
   append(topic, ledger, "first", { partition = 0, headers = { { "a", "b" } } })
   append_batch(topic, ledger, 20)
