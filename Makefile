@@ -139,8 +139,9 @@ $(eval $(call memory,luajit))
 
 # ---- hostile bytes: each of FUZZ_TARGETS is a program of libFuzzer (V=fuzz), and one that replays files ----
 
-FUZZ_TARGETS := batch files partition store
-FUZZ_HELPERS := $(addprefix $(O)/spec/,fuzz/mend.o fuzz/input.o fuzz/ask.o sim/disk.o sim/disk_crash.o)
+FUZZ_TARGETS := batch codecs files config control partition store import
+FUZZ_FOLDERS := control partition store import
+FUZZ_HELPERS := $(addprefix $(O)/spec/,fuzz/mend.o fuzz/input.o fuzz/ask.o fuzz/use.o sim/disk.o sim/disk_crash.o)
 SANITIZE_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZ_WRAP := -Wl,--wrap=sdm_futex_wait
 FUZZ_SECONDS = $(or $(SECONDS),60)
@@ -155,7 +156,7 @@ $(FUZZ_TARGETS:%=$(O)/replay-%): $(O)/replay-%: $(O)/spec/fuzz/%.o $(O)/spec/fuz
 $(FUZZ_TARGETS:%=$(O)/fuzz-%): $(O)/fuzz-%: $(O)/spec/fuzz/%.o $(FUZZ_HELPERS) $(O)/libsediment.a
 	$(LINK) $(FUZZ_WRAP) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
-$(O)/fuzz-partition $(O)/fuzz-store: $(O)/spec/fuzz/mutate.o
+$(FUZZ_FOLDERS:%=$(O)/fuzz-%): $(O)/spec/fuzz/mutate.o
 
 $(O)/fuzz-seeds: $(O)/spec/fuzz/seeds.o $(FUZZ_HELPERS) $(O)/libsediment.a
 	$(LINK) $(FUZZ_WRAP) -o $@ $^ $(LDLIBS)
@@ -164,8 +165,7 @@ $(O)/fuzz-seeds: $(O)/spec/fuzz/seeds.o $(FUZZ_HELPERS) $(O)/libsediment.a
 fuzz-programs: $(FUZZ_TARGETS:%=$(O)/fuzz-%)
 
 fuzz:  ## hostile files, with libFuzzer of clang (SECONDS=60 over all targets); what it finds is in build/fuzz/
-	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c -o /dev/null - > /dev/null 2>&1 || \
-	  { echo 'make fuzz needs clang with libFuzzer and its sanitizers (Debian: the packages clang and libclang-rt-dev)' >&2; exit 1; }
+	@sh tools/install-deps.sh fuzz
 	@$(MAKE) -s V=fuzz CC=clang WERROR= fuzz-programs
 	@sh tools/fuzz.sh '$(FUZZ_SECONDS)' $(FUZZ_TARGETS)
 

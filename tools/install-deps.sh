@@ -1,6 +1,7 @@
 #!/bin/sh
-# Sees to what building (`install-deps.sh build`), building and testing (no argument) or make kafka (`install-deps.sh kafka`) needs. On a Debian
-# system, as root, it installs what is missing; elsewhere it lists that. Silent when nothing is missing. Needs a shell only.
+# Sees to what building (`install-deps.sh build`), building and testing (no argument), make kafka (`install-deps.sh kafka`) or make fuzz
+# (`install-deps.sh fuzz`) needs. On a Debian system, as root, it installs what is missing; elsewhere it lists that. Silent when nothing is missing.
+# Needs a shell only.
 #
 # The nginx Lua module and LuaJIT must come as a pair: on Debian 12 the module brings OpenResty's LuaJIT (luajit2), which conflicts with the
 # package luajit; later releases have one luajit for both. So the packages are chosen by what the system offers, not by its version.
@@ -57,6 +58,7 @@ look() {
     header xxhash.h || missing need libxxhash-dev 'xxhash.h, the hash of keys and segments'
     have gzip || missing need gzip "unpacks the example's data"
     if [ "$scope" = kafka ]; then look_for_kafka; fi
+    if [ "$scope" = fuzz ]; then look_for_clang; fi
     [ "$scope" = test ] || return 0
     have busted || missing need lua-busted 'runs the specs'
     have luacheck || missing need lua-check 'checks the Lua code'
@@ -71,6 +73,14 @@ look_for_kafka() {
     have kcat || missing need kcat 'talks to a broker'
     have python3 || missing need python3 'runs the comparison'
     have busted || missing need lua-busted 'runs the specs whose stores Kafka is shown'
+}
+
+# The runtime has packages by clang's version; clang itself recommends the one that fits.
+look_for_clang() {
+    have clang || missing need clang 'the compiler that libFuzzer belongs to'
+    version=$(clang -dumpversion 2> /dev/null || apt-cache depends clang 2> /dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p')
+    if echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c -o /dev/null - > /dev/null 2>&1; then return; fi
+    missing need "libclang-rt-${version%%.*}-dev" 'libFuzzer and the sanitizers of clang'
 }
 
 # policy-rc.d keeps nginx from being started by its installation.

@@ -179,7 +179,7 @@ program sim/syscalls_asan asan syscalls --every 40 --seeds 4
 program memory/lua5.4 "" 5.4/memory --every 8
 program memory/luajit "" luajit/memory --every 8
 # What fuzzing begins with and what it once found, through the sanitizers; make fuzz looks for more.
-for target in batch files partition store; do program "fuzz/$target" asan "replay-$target" "spec/fuzz/corpus/$target" "spec/fuzz/findings/$target"; done
+for target in batch codecs files config control partition store import; do program "fuzz/$target" asan "replay-$target" "spec/fuzz/corpus/$target" "spec/fuzz/findings/$target"; done
 specs lua5.4 "$lua54" 5.4
 specs luajit "$luajit" luajit
 

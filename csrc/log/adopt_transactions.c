@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "log/adoption.h"
+#include "log/bare.h"
 #include "log/transactions.h"
 
 /* ---- .txnindex ---- */
@@ -124,7 +125,7 @@ static int append(sdm_adoption *a, const sdm_buf *bytes) {
 
 static int look(sdm_adoption *a, sdm_transactions **out) {
   sdm_log *l;
-  int rc = sdm_log_open_bare(a->to, &l);
+  int rc = sdm_bare_open_on(a->fs, a->to, &l);
   if (rc < 0) return rc;
   rc = sdm_transactions_get(l, out);
   sdm_log_release(l);

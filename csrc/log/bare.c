@@ -107,19 +107,19 @@ int sdm_bare_open(sdm_log *l) {
   return rc == 0 ? check_none_lost(l) : rc;
 }
 
-static sdm_log *new_bare(const char *given) {
+static sdm_log *new_bare(sdm_fs *fs, const char *given) {
   char topic[SDM_TOPIC_NAME_MAX + 1] = "", *dir = sdm_absolute_path(given);
   int32_t partition = -1;                  /* "" and -1 for a folder with a name of another kind: it has no checkpoint */
   if (!dir) return NULL;
   const char *slash = strrchr(dir, '/');
   sdm_partition_name_decode(slash ? slash + 1 : dir, topic, &partition);
-  sdm_log *l = sdm_log_new(sdm_fs_posix(), dir, topic, partition);
+  sdm_log *l = sdm_log_new(fs, dir, topic, partition);
   sdm_free(dir);
   return l;
 }
 
-int sdm_log_open_bare(const char *dir, sdm_log **out) {
-  sdm_log *l = new_bare(dir);
+int sdm_bare_open_on(sdm_fs *fs, const char *dir, sdm_log **out) {
+  sdm_log *l = new_bare(fs, dir);
   sdm_file_info info;
   if (!l) return sdm_no_memory();
   int rc = l->fs->path_info(l->fs, l->dir, &info);
@@ -132,5 +132,7 @@ int sdm_log_open_bare(const char *dir, sdm_log **out) {
   *out = l;
   return 0;
 }
+
+int sdm_log_open_bare(const char *dir, sdm_log **out) { return sdm_bare_open_on(sdm_fs_posix(), dir, out); }
 
 void sdm_log_release(sdm_log *l) { sdm_log_unref(l); }

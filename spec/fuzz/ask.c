@@ -1,19 +1,31 @@
 /* Everything that can be asked of a log, with what must hold of the answers. */
 #include "fuzz/fuzz.h"
 
+/* Damage is told, and passed over. */
+static int next(sdm_reader *r, sdm_record *out) {
+  enum { SKIPS_MAX = 2000 };
+  int rc = 0;
+  for (int i = 0; i < SKIPS_MAX && (rc = sdm_reader_next(r, out)) < 0; i++) {
+    int64_t from, to;
+    MUST(sdm_errmsg()[0] != 0);
+    if (rc != SDM_CORRUPT || sdm_reader_skip(r, &from, &to) < 0) break;
+    MUST(to >= from);
+  }
+  return rc;
+}
+
 void fuzz_read_log(sdm_log *l, int64_t from, unsigned flags) {
   sdm_reader *r;
   sdm_record record;
   int64_t last = from - 1;
   int rc = sdm_reader_open(l, from, SDM_TO_END, flags, &r);
   if (rc < 0) return;
-  for (int i = 0; i < FUZZ_RECORDS_MAX && (rc = sdm_reader_next(r, &record)) == 1; i++) {
+  for (int i = 0; i < FUZZ_RECORDS_MAX && (rc = next(r, &record)) == 1; i++) {
     MUST(record.offset > last);
     MUST((record.key == NULL) == (record.key_size == -1) && (record.value == NULL) == (record.value_size == -1));
     last = record.offset;
     MUST(sdm_reader_position(r) > last);
   }
-  MUST(rc >= 0 || sdm_errmsg()[0]);
   sdm_reader_close(r);
 }
 

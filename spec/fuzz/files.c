@@ -1,5 +1,5 @@
-/* The small files, each by its decoder alone. The first byte is a fuzz_kind, with 128: its checksum is put right first; kinds without a decoder of their
-** own are config values. What was decoded is written and decoded again where there is a writer.
+/* The small files, each by its decoder alone. The first byte is a fuzz_kind, with 128: its checksum is put right first. What was decoded is
+** written and decoded again where there is a writer.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,6 @@
 #include "format/txn_index.h"
 #include "fuzz/fuzz.h"
 #include "log/producer_snapshot.h"
-#include "store/config.h"
 #include "store/topics_file.h"
 
 static void checkpoint(const char *text, size_t size) {
@@ -128,29 +127,6 @@ static void names(const char *text) {
   if (sdm_partition_name_decode(text, topic, &partition) == 0) MUST(partition >= 0 && strlen(topic) < strlen(text));
 }
 
-/* "name value" as in sediment.topics; the same as text and as a number to both tables of settings. */
-static void config(char *text) {
-  char *blank = strchr(text, ' ');
-  sdm_config_set set = {0}, read = {0};
-  sdm_options options;
-  sdm_log_config effective;
-  int32_t partitions = 1;
-  if (!blank) return;
-  *blank = 0;
-  sdm_setting given[] = {{text, {.type = SDM_VALUE_STRING, .string = blank + 1}}, {text, {.type = SDM_VALUE_INT, .integer = atoll(blank + 1)}}};
-  sdm_options_default(&options);
-  for (size_t i = 0; i < 2; i++) {
-    if (sdm_config_apply(&set, &(sdm_settings){&given[i], 1}, &partitions) == 0) (void)sdm_config_effective(&set, &read, &effective);
-    (void)sdm_options_apply(&options, &(sdm_settings){&given[i], 1});
-  }
-  for (size_t i = 0; i < sdm_config_count(); i++) {
-    sdm_described d;
-    sdm_config_describe(&set, &read, i, &d);
-    MUST(d.name != NULL);
-  }
-  (void)sdm_config_decode_line(&read, text, blank + 1);
-}
-
 static void decode(unsigned kind, sdm_buf *b) {
   char *text = (char *)b->data;            /* a NUL follows */
   switch (kind) {
@@ -164,7 +140,7 @@ static void decode(unsigned kind, sdm_buf *b) {
     case FUZZ_TIMEINDEX: time_index(b->data, b->size); break;
     case FUZZ_TXNINDEX: txn_index(b->data, b->size); break;
     case FUZZ_SNAPSHOT: names(text); break;
-    default: config(text); break;
+    default: break;
   }
 }
 

@@ -50,7 +50,7 @@ bool fuzz_next_file(const uint8_t **p, const uint8_t *end, fuzz_file *out);     
 void fuzz_pack_file(sdm_buf *out, const fuzz_file *f);
 bool fuzz_name_of(const char *name, fuzz_kind *kind, int64_t *base);             /* of a file in a partition's folder, or of one in the root */
 void fuzz_write(sim_disk *d, const char *path, const void *bytes, size_t size);
-void fuzz_place(sim_disk *d, const char *dir, const fuzz_file *f);               /* writes it, mended if it says so */
+void fuzz_place(sim_disk *d, const char *root, const char *dir, const fuzz_file *f);        /* writes it, mended if it says so */
 
 /* A control page is its struct and, from 4096 on, the stage; what is between is left out of inputs. */
 void fuzz_pack_page(sdm_buf *out, const uint8_t *page, size_t size);

@@ -87,11 +87,11 @@ void fuzz_write(sim_disk *d, const char *path, const void *bytes, size_t size) {
   fs->close(f);
 }
 
-void fuzz_place(sim_disk *d, const char *dir, const fuzz_file *f) {
+void fuzz_place(sim_disk *d, const char *root, const char *dir, const fuzz_file *f) {
   char path[200], base[24] = "";
   sdm_buf copy = SDM_BUF_INIT;
   if (kinds[f->kind].based) snprintf(base, sizeof base, "%020lld", (long long)f->base);
-  snprintf(path, sizeof path, "%s/%s%s", kinds[f->kind].root ? SIM_ROOT : dir, base, kinds[f->kind].name);
+  snprintf(path, sizeof path, "%s/%s%s", kinds[f->kind].root ? root : dir, base, kinds[f->kind].name);
   if (sdm_buf_reserve(&copy, f->size + 1) < 0 || sdm_buf_append(&copy, f->bytes, f->size) < 0) abort();
   if (f->mend) fuzz_mend(f->kind, &copy);
   if (f->kind == FUZZ_CONTROL) unfold_page(&copy);

@@ -5,15 +5,6 @@
 #define DIR SIM_ROOT "/t-0"
 #define NOW 1700000000000
 
-/* The public sdm_log_open_bare does this on the real disk. */
-static sdm_log *open_bare(sim_disk *d) {
-  sdm_log *l = sdm_log_new(sim_fs(d), DIR, "t", 0);
-  MUST(l != NULL);
-  if (sdm_bare_open(l) == 0) return l;
-  sdm_log_unref(l);
-  return NULL;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const uint8_t *p = data;
   fuzz_file f;
@@ -22,11 +13,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (int i = 0; i < FUZZ_FILES_MAX && fuzz_next_file(&p, data + size, &f); i++) {
     /* A page of this very boot is memory that a process shares with its like, no file of a stranger. */
     if (f.kind == FUZZ_CONTROL || f.kind == FUZZ_ROOT_CONTROL) continue;
-    fuzz_place(d, DIR, &f);
+    fuzz_place(d, SIM_ROOT, DIR, &f);
   }
-  sdm_log *l = open_bare(d);
-  if (l) fuzz_ask_log(l, NOW);
-  sdm_log_unref(l);
+  sdm_log *l;
+  if (sdm_bare_open_on(sim_fs(d), DIR, &l) == 0) {
+    fuzz_ask_log(l, NOW);
+    sdm_log_release(l);
+  }
   sim_free(d);
   return 0;
 }

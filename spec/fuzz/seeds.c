@@ -34,7 +34,24 @@ static void must(int rc) {
 
 /* ---- batches ---- */
 
-static int batches;
+static int batches, codecs;
+
+/* As it is, and to be compressed and changed, as the target has it. */
+static void save_compressed(const char *name, sdm_codec c, const uint8_t *packed, size_t packed_size, const uint8_t *plain, size_t size) {
+  static const uint8_t changes[12] = {0, 9, 1, 0, 20, 16};
+  sdm_buf out = SDM_BUF_INIT;
+  uint8_t first = (uint8_t)(c - SDM_CODEC_GZIP);
+  must(sdm_buf_append(&out, &first, 1));
+  must(sdm_buf_append(&out, packed, packed_size));
+  save("codecs", name, codecs++, &out);
+  out.size = 0;
+  first = (uint8_t)(first + 4 * 2);
+  must(sdm_buf_append(&out, &first, 1));
+  must(sdm_buf_append(&out, plain, size));
+  must(sdm_buf_append(&out, changes, sizeof changes));
+  save("codecs", name, codecs++, &out);
+  sdm_buf_free(&out);
+}
 
 static void save_batch(const char *name, const uint8_t *p, const sdm_batch *b) {
   sdm_buf out = SDM_BUF_INIT, scratch = SDM_BUF_INIT;
@@ -45,6 +62,7 @@ static void save_batch(const char *name, const uint8_t *p, const sdm_batch *b) {
   must(sdm_buf_append(&out, p, (size_t)b->size));
   save("batch", name, batches++, &out);
   if (sdm_batch_codec(b) != SDM_CODEC_NONE && sdm_batch_records(p, b, BATCH_BYTES, &scratch, &records, &size) == 0) {
+    save_compressed(name, sdm_batch_codec(b), p + SDM_BATCH_HEADER, (size_t)b->size - SDM_BATCH_HEADER, records, size);
     out.data[0] = 2;
     out.size = 1 + SDM_BATCH_HEADER;
     must(sdm_buf_append(&out, records, size));
@@ -116,9 +134,10 @@ static void of_kafka(const char *name, const char *root, const char *partition) 
   take_folder(name, sdm_fs_posix(), partition, 0, &out);
   take_folder(name, sdm_fs_posix(), root, 0, &out);
   save("partition", name, 0, &out);
+  save("import", name, 0, &out);
   out.size = 0;
   for_store = true;
-  batches = files = 0;                     /* the same ones again */
+  batches = files = codecs = 0;                     /* the same ones again */
   take_folder(name, sdm_fs_posix(), partition, 0, &out);
   take_folder(name, sdm_fs_posix(), root, 0, &out);
   save("store", name, 0, &out);
@@ -172,6 +191,8 @@ static void of_ours(int number, const char *codec, bool closed) {
   take_folder("ours", sim_fs(d), SIM_ROOT "/a-0", 0, &alone);
   if (number == 3) begin_swap(d, &alone);
   save("partition", "ours", number, &alone);
+  if (!closed) save("control", "ours", number, &alone);
+  else save("import", "ours", number, &alone);
   must(sdm_buf_append(&out, alone.data, alone.size));
   take_folder("ours", sim_fs(d), SIM_ROOT "/a-1", 1, &out);
   save("store", "ours", number, &out);
@@ -181,18 +202,26 @@ static void of_ours(int number, const char *codec, bool closed) {
   sdm_buf_free(&alone);
 }
 
+/* What is in a name is a kind of file without bytes. */
+static void save_name(const char *name) {
+  sdm_buf out = SDM_BUF_INIT;
+  uint8_t kind = FUZZ_SNAPSHOT;
+  must(sdm_buf_append(&out, &kind, 1));
+  must(sdm_buf_append(&out, name, strlen(name)));
+  save("files", "name", 0, &out);
+  sdm_buf_free(&out);
+}
+
 static void settings(void) {
   static const char *const all[] = {"retention.ms 7d", "segment.bytes 1GiB", "cleanup.policy compact,delete", "min.cleanable.dirty.ratio 0.5",
-                                    "compression.type zstd", "preallocate true", "linger.ms 5", "00000000000000000042.snapshot"};
+                                    "compression.type zstd", "preallocate true", "linger.ms 5", "segment.bytes 1MiB\nretention.bytes -1\nretention.ms 30s"};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-    fuzz_file f = {.kind = i == 7 ? FUZZ_SNAPSHOT : FUZZ_KINDS, .bytes = (const uint8_t *)all[i], .size = strlen(all[i])};
     sdm_buf out = SDM_BUF_INIT;
-    uint8_t kind = (uint8_t)f.kind;
-    must(sdm_buf_append(&out, &kind, 1));
-    must(sdm_buf_append(&out, f.bytes, f.size));
-    save("files", "setting", (int)i, &out);
+    must(sdm_buf_append(&out, all[i], strlen(all[i])));
+    save("config", "setting", (int)i, &out);
     sdm_buf_free(&out);
   }
+  save_name("00000000000000000042.snapshot");
 }
 
 int main(int argc, char **argv) {

@@ -6,7 +6,7 @@ program=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rm -rf spec/fuzz/corpus
-for target in batch files partition store; do mkdir -p "spec/fuzz/corpus/$target"; done
+for target in batch codecs files config control partition store import; do mkdir -p "spec/fuzz/corpus/$target"; done
 for archive in spec/data/kafka/*.tar.gz; do
     name=${archive##*/}; name=${name%.tar.gz}
     mkdir "$work/$name"
