@@ -31,6 +31,11 @@ sdm_fs *sim_fs(sim_disk *d);
 /* What the machine finds when power comes back; under a new boot. The same numbers give the same disk. */
 sim_disk *sim_power_loss(const sim_disk *d, sim_profile profile, uint64_t seed);
 
+/* The same with exactly those unsynced changes that `which` names, each whole: bit i is the one at place i, in their order. */
+enum { SIM_UNSYNCED_MAX = 16 };
+size_t sim_unsynced(const sim_disk *d);
+sim_disk *sim_power_loss_but(const sim_disk *d, uint64_t which);
+
 /* What other programs find when every process has died: all that programs saw, under the same boot. */
 sim_disk *sim_death(const sim_disk *d);
 

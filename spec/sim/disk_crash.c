@@ -17,6 +17,8 @@ typedef struct crash {
   uint64_t moment;                        /* changes with a higher number came too late: prefix and ordered */
   unsigned odds;                          /* of 8: that a change which may be there is */
   enum { ZEROS, NOISE, STALE } unwritten; /* what stands where nothing was written */
+  const uint64_t *kept;                   /* the numbers of the changes that are there, and nothing else is; NULL: by profile */
+  size_t kept_count;
   const sim_last_sync *lie;               /* of a disk that lied about its last sync; its node NULL: it did not */
   const sim_node *folder;                 /* whose entries are being copied */
 } crash;
@@ -52,8 +54,17 @@ static void grow(crash *c, sim_node *n, size_t size) {
 static bool by_itself(const crash *c) { return c->profile == SIM_ANY || c->profile == SIM_LYING; }
 static bool in_order(const crash *c) { return c->profile == SIM_PREFIX || c->profile == SIM_COPYING; }
 
+static bool is_kept(const crash *c, const sim_change *h) {
+  for (size_t i = 0; i < c->kept_count; i++) {
+    if (c->kept[i] == h->number) return true;
+  }
+  return false;
+}
+
+static bool in_time(const crash *c, const sim_change *h) { return c->kept ? is_kept(c, h) : h->number <= c->moment; }
+
 /* Whether a change of a size is on the medium. */
-static bool is_there(crash *c, const sim_change *h) { return by_itself(c) ? lucky(c) : h->number <= c->moment; }
+static bool is_there(crash *c, const sim_change *h) { return by_itself(c) ? lucky(c) : in_time(c, h); }
 
 /* The sectors of a write that are there, as far as the file reaches. */
 static void apply_sectors(crash *c, sim_node *n, const sim_change *h, bool all) {
@@ -69,8 +80,8 @@ static void apply_sectors(crash *c, sim_node *n, const sim_change *h, bool all) 
 }
 
 static void apply_write(crash *c, sim_node *n, const sim_change *h) {
-  bool in_time = h->number <= c->moment, extends = h->position + h->size > n->size;
-  if (in_order(c) && !in_time) return;
+  bool extends = h->position + h->size > n->size;
+  if (in_order(c) && !in_time(c, h)) return;
   bool exposed = in_order(c) || (extends && is_there(c, h));
   if (exposed) grow(c, n, h->position + h->size > n->size ? h->position + h->size : n->size);
   apply_sectors(c, n, h, in_order(c) || (c->profile == SIM_ORDERED && exposed));
@@ -171,19 +182,51 @@ const char *sim_profile_name(sim_profile p) {
   return names[p];
 }
 
+static const sim_last_sync truth;         /* of a disk that did not lie */
+
+static sim_disk *crashed(crash *c, const sim_disk *d) {
+  for (sim_node *n = d->nodes; n; n = n->next) n->copy = NULL;
+  c->out->root = copy_of(c, d->root);
+  c->out->root->refs = 1;
+  return c->out;
+}
+
+size_t sim_unsynced(const sim_disk *d) {
+  size_t count = 0;
+  for (const sim_node *n = d->nodes; n; n = n->next) count += n->mapped ? 0 : n->change_count;
+  return count;
+}
+
+static int by_number(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+sim_disk *sim_power_loss_but(const sim_disk *d, uint64_t which) {
+  uint64_t all[SIM_UNSYNCED_MAX], kept[SIM_UNSYNCED_MAX];
+  size_t count = 0;
+  crash c = {.out = sim_disk_like(d, false), .profile = SIM_PREFIX, .random = {which}, .lie = &truth, .kept = kept};
+  if (sim_unsynced(d) > SIM_UNSYNCED_MAX) abort();
+  for (const sim_node *n = d->nodes; n; n = n->next) {
+    for (size_t i = 0; !n->mapped && i < n->change_count; i++) all[count++] = n->changes[i].number;
+  }
+  qsort(all, count, sizeof *all, by_number);
+  for (size_t i = 0; i < count; i++) {
+    if (which >> i & 1) kept[c.kept_count++] = all[i];
+  }
+  c.odds = 4;                              /* of the pages of mappings */
+  return crashed(&c, d);
+}
+
 sim_disk *sim_power_loss(const sim_disk *d, sim_profile profile, uint64_t seed) {
   static const unsigned odds[] = {0, 1, 4, 7, 8};
-  static const sim_last_sync truth;
   crash c = {.out = sim_disk_like(d, false), .profile = profile, .random = {seed}};
   c.lie = profile == SIM_LYING ? &d->last_sync : &truth;
   c.odds = odds[next(&c) % 5];
   uint64_t draw = next(&c) % 8;
   if (by_itself(&c)) c.unwritten = draw == 0 ? NOISE : draw == 1 ? STALE : ZEROS;
   c.moment = some_moment(&c, d);
-  for (sim_node *n = d->nodes; n; n = n->next) n->copy = NULL;
-  c.out->root = copy_of(&c, d->root);
-  c.out->root->refs = 1;
-  return c.out;
+  return crashed(&c, d);
 }
 
 /* ---- all processes dead, the machine alive ---- */

@@ -19,6 +19,9 @@ enum { STEPS = 60, DEPTH_MAX = 3 };
 static const sim_profile losses[] = {SIM_PREFIX, SIM_ORDERED, SIM_ANY, SIM_COPYING, SIM_PREFIX, SIM_ORDERED, SIM_ANY, SIM_COPYING, SIM_ANY, SIM_LYING};
 enum { LOSSES = sizeof losses / sizeof *losses };          /* of power, tried at each call */
 
+enum { FEW = 3 };                         /* unsynced changes of which every choice is tried */
+static const sim_profile more_losses[] = {SIM_ANY, SIM_LYING};
+
 typedef struct torture {
   world w;
   uint64_t seed, mark;
@@ -101,13 +104,32 @@ static void check(torture *t, sim_disk *disk, ledger_loss loss, int depth, const
 
 /* ---- crashing ---- */
 
-static void crash_here(torture *t) {
+static void lose_power(torture *t, const sim_profile *profiles, size_t count) {
   char how[40];
+  for (size_t i = 0; i < count && !t->why[0]; i++) {
+    snprintf(how, sizeof how, "power lost (%s)", sim_profile_name(profiles[i]));
+    check(t, sim_power_loss(t->w.disk, profiles[i], test_random_next(&t->random)), loss_of(profiles[i]), 0, how);
+  }
+}
+
+/* Each choice of the changes; the first ones of them are what a prefix is. */
+static void lose_each_choice(torture *t, size_t unsynced) {
+  char how[40];
+  for (uint64_t which = 0; which >> unsynced == 0 && !t->why[0]; which++) {
+    snprintf(how, sizeof how, "power lost (all but %llx)", (unsigned long long)(~which & ((1u << unsynced) - 1)));
+    check(t, sim_power_loss_but(t->w.disk, which), (which & (which + 1)) == 0 ? LEDGER_TAIL : LEDGER_ANY, 0, how);
+  }
+}
+
+static void crash_here(torture *t) {
+  size_t unsynced = sim_unsynced(t->w.disk);
   t->calls++;
   check(t, sim_death(t->w.disk), LEDGER_NOTHING, 0, "death");
-  for (int i = 0; i < LOSSES && !t->why[0]; i++) {
-    snprintf(how, sizeof how, "power lost (%s)", sim_profile_name(losses[i]));
-    check(t, sim_power_loss(t->w.disk, losses[i], test_random_next(&t->random)), loss_of(losses[i]), 0, how);
+  if (unsynced > FEW) {
+    lose_power(t, losses, LOSSES);
+  } else {
+    lose_each_choice(t, unsynced);
+    lose_power(t, more_losses, sizeof more_losses / sizeof *more_losses);
   }
 }
 
