@@ -45,7 +45,7 @@ C_TESTS    := $(patsubst spec/c/%.c,$(O)/spec/%,$(if $(filter tsan,$(V)),$(TSAN_
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all help deps torture flips test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
+.PHONY: all help deps torture flips sweeps test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
 MAKEFLAGS += --no-print-directory
 
 all: build/libsediment.a $(MODULES)  ## the core and the module for both Luas, in build/ (the default)
@@ -124,6 +124,13 @@ torture: $(O)/torture  ## crashes at every system call of random histories (SECO
 
 flips: $(O)/flips  ## every bit of small stores changed, every file cut at every length (SEEDS="1 2 3")
 	@for seed in $(or $(SEEDS),1 2 3); do $(O)/flips --seed $$seed || exit 1; done
+
+SWEEPS := build/errors build/syscalls build/5.4/memory build/luajit/memory
+sweeps: flips $(SWEEPS)  ## besides flips: every system call and every allocation failed once, each errno, both Luas
+	@build/errors --seeds 7
+	@build/syscalls --seeds 6
+	@build/5.4/memory
+	@build/luajit/memory
 
 # ---- a Lua program whose memory is short: build/5.4/memory, build/luajit/memory ----
 

@@ -149,8 +149,8 @@ int sdm_record_next(sdm_record_iter *it, sdm_record *out) {
   uint32_t value_size = value == 1 ? 0 : value >> 1;
   odd = (value & 1) & (value != 1);
   if (UNLIKELY(odd || end - p - 1 != (ptrdiff_t)value_size || end[-1] != 0)) return next_slow(it, out);
-  int64_t offset = it->batch.base_offset + (offset_delta >> 1);
-  if (UNLIKELY(offset <= it->last_offset || (int32_t)(offset_delta >> 1) > it->batch.last_offset_delta)) return next_slow(it, out);
+  int32_t delta = (int32_t)(offset_delta >> 1);
+  if (UNLIKELY(delta > it->batch.last_offset_delta || it->batch.base_offset + delta <= it->last_offset)) return next_slow(it, out);
   if (UNLIKELY(it->left == 1 && end != limit)) return next_slow(it, out);
   *out = (sdm_record){
     .key = key == 1 ? NULL : key_at,
@@ -159,7 +159,7 @@ int sdm_record_next(sdm_record_iter *it, sdm_record *out) {
     .key_size = key == 1 ? -1 : (int32_t)key_size,
     .value_size = value == 1 ? -1 : (int32_t)value_size,
   };
-  deliver(it, end, (int32_t)(offset_delta >> 1), timestamp_delta, out);
+  deliver(it, end, delta, timestamp_delta, out);
   return 1;
 }
 

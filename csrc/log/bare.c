@@ -6,18 +6,26 @@
 #include "log/lost.h"
 #include "log/offsets.h"
 
-static void refresh_start(sdm_log *l) {
-  char *root = sdm_strdup(l->dir), *slash = root ? strrchr(root, '/') : NULL;
-  int64_t start = l->count ? l->segments[0]->base_offset : 0, kept = -1;
-  if (slash) {
-    *slash = 0;
-    kept = sdm_offsets_get(l->fs, root, SDM_LOG_START_CHECKPOINT, l->topic, l->partition);
-  }
+/* What the checkpoint beside the directory says, -1: nothing. */
+static int read_start(sdm_log *l, int64_t *out) {
+  char *root = sdm_strdup(l->dir);
+  if (!root) return sdm_no_memory();
+  *strrchr(root, '/') = 0;                 /* an absolute path */
+  int rc = sdm_offsets_read(l->fs, root, SDM_LOG_START_CHECKPOINT, l->topic, l->partition, out);
   sdm_free(root);
+  return rc;
+}
+
+static void set_start(sdm_log *l, int64_t kept) {
+  sdm_mutex_lock(&l->lock);
+  int64_t start = l->count ? l->segments[0]->base_offset : 0;
   l->bare_start = kept > start ? kept : start;
+  if (l->bare_start > l->bare_end.sealed_end) l->bare_start = l->bare_end.sealed_end;
+  sdm_mutex_unlock(&l->lock);
 }
 
 static int refresh(sdm_log *l) {
+  int64_t start = -1;
   int rc = sdm_log_reload_bare(l);
   if (rc < 0) return rc;
   sdm_mutex_lock(&l->lock);
@@ -26,11 +34,9 @@ static int refresh(sdm_log *l) {
   sdm_mutex_unlock(&l->lock);
   rc = sdm_bare_find_end(l, last, only);
   sdm_segment_unref(last);
+  if (rc == 0) rc = read_start(l, &start);
   if (rc < 0) return rc == SDM_NOT_FOUND ? SDM_BUSY : rc;
-  sdm_mutex_lock(&l->lock);
-  refresh_start(l);
-  if (l->bare_start > l->bare_end.sealed_end) l->bare_start = l->bare_end.sealed_end;
-  sdm_mutex_unlock(&l->lock);
+  set_start(l, start);
   return 0;
 }
 

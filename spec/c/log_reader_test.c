@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "log/bare.h"
 #include "log/offsets.h"
 #include "log/retired.h"
 #include "log/swap.h"
@@ -299,6 +300,27 @@ TEST(a_damaged_time_index_misleads_nobody) {
 }
 
 /* ---- bare directories, read-only stores, other processes ---- */
+
+static int open_but_checkpoint(sdm_fs *fs, const char *path, int flags, sdm_file **out) {
+  return strstr(path, SDM_LOG_START_CHECKPOINT) ? sdm_fail(SDM_IO, "open %s: injected", path) : sdm_fs_posix()->open(fs, path, flags, out);
+}
+
+/* Else records that were deleted would be back. */
+TEST(a_log_start_that_cannot_be_read_now_is_none_to_go_without) {
+  fixture f;
+  sdm_log *bare;
+  int64_t start;
+  sdm_fs fs = *sdm_fs_posix();
+  fs.open = open_but_checkpoint;
+  fixture_begin(&f);
+  fixture_open(&f);
+  for (uint32_t i = 0; i < 4; i++) fixture_add(&f, i);
+  CHECK_INT(sdm_log_delete_records(f.log, 2, f.now, &start), 0);
+  fixture_close(&f);
+  CHECK_INT(sdm_bare_open_on(&fs, f.dir, &bare), SDM_IO);
+  CHECK(strstr(sdm_errmsg(), SDM_LOG_START_CHECKPOINT) != NULL);
+  fixture_end(&f);
+}
 
 TEST(a_bare_log_of_a_directory_that_is_written) {
   fixture f;
