@@ -118,15 +118,19 @@ $(SIM_MAINS:%=$(O)/%): $(O)/%: $(O)/spec/sim/%.o $(SIM_OBJ) $(O)/libsediment.a
 $(O)/syscalls: SIM_FLAGS := $(SYSCALLS:%=-Wl,--wrap=%)
 
 SECONDS_OF_TORTURE = $(or $(SECONDS),1200)
-torture: $(O)/torture  ## crashes at every system call of random histories (SECONDS=1200), on two processors
-	@$(O)/torture --seconds $(SECONDS_OF_TORTURE) --first 1000001 & other=$$!; \
-	$(O)/torture --seconds $(SECONDS_OF_TORTURE) --first 2000001; one=$$?; wait $$other && exit $$one
+torture:  ## crashes at every system call of random histories (SECONDS=1200), on every processor
+	@sh tools/install-deps.sh build
+	@$(MAKE) -s $(O)/torture
+	@sh tools/torture.sh $(O)/torture $(SECONDS_OF_TORTURE)
 
-flips: $(O)/flips  ## every bit of small stores changed, every file cut at every length (SEEDS="1 2 3")
+flips:  ## every bit of small stores changed, every file cut at every length (SEEDS="1 2 3")
+	@sh tools/install-deps.sh build
+	@$(MAKE) -s $(O)/flips
 	@for seed in $(or $(SEEDS),1 2 3); do $(O)/flips --seed $$seed || exit 1; done
 
 SWEEPS := build/errors build/syscalls build/5.4/memory build/luajit/memory
-sweeps: flips $(SWEEPS)  ## besides flips: every system call and every allocation failed once, each errno, both Luas
+sweeps: flips  ## besides flips: every system call and every allocation failed once, each errno, both Luas
+	@$(MAKE) -s $(SWEEPS)
 	@build/errors --seeds 7
 	@build/syscalls --seeds 6
 	@build/5.4/memory
