@@ -171,6 +171,7 @@ c_tests tsan tsan
 program sim/torture "" torture --histories 24
 program sim/torture_asan asan torture --histories 4
 program sim/flips "" flips --every 50
+program sim/flips_unclean "" flips --every 80 --seed 2 --unclean 1
 program sim/errors "" errors --every 8 --seeds 12
 program sim/errors_asan asan errors --every 40 --seeds 4
 program sim/syscalls "" syscalls --every 8 --seeds 4

@@ -42,11 +42,23 @@ static bool decode_slot(const uint8_t *p, sdm_state_file *out) {
   return true;
 }
 
-bool sdm_state_decode(const uint8_t *bytes, size_t size, sdm_state_file *out) {
-  sdm_state_file s;
-  *out = (sdm_state_file){.purge_floor = -1, .end = -1, .position = -1, .cleaned_end = INT64_MAX, .first_append_ms = -1, .foreign_end = INT64_MAX};
-  for (size_t at = 0; at + USED <= size && at < SDM_STATE_BYTES; at += SDM_STATE_SLOT) {
-    if (decode_slot(bytes + at, &s) && s.sequence > out->sequence) *out = s;
+static bool is_used(const uint8_t *p, size_t size) {
+  for (size_t i = 0; i < size; i++) {
+    if (p[i] != 0) return true;
   }
+  return false;
+}
+
+bool sdm_state_decode(const uint8_t *bytes, size_t size, sdm_state_file *out) {
+  sdm_state_file s = {0};
+  *out = (sdm_state_file){.purge_floor = -1, .end = -1, .position = -1, .cleaned_end = INT64_MAX, .first_append_ms = -1, .foreign_end = INT64_MAX};
+  bool damaged = size > 0 && size < SDM_STATE_BYTES;
+  for (size_t at = 0; at < size && at < SDM_STATE_BYTES; at += SDM_STATE_SLOT) {
+    size_t have = size - at < USED ? size - at : USED;
+    bool valid = have == USED && decode_slot(bytes + at, &s);
+    if (valid && s.sequence > out->sequence) *out = s;
+    damaged = damaged || (!valid && is_used(bytes + at, have));
+  }
+  out->damaged = damaged;
   return size == 0 || out->sequence > 0;
 }

@@ -73,6 +73,21 @@ static int read_leader_epoch(recovery *r) {
   return rc == SDM_NOT_FOUND || rc == SDM_CORRUPT ? 0 : rc;
 }
 
+/* The slot that cannot be read may have been the newer one: what it said of segments and of an orderly close is not known. */
+static void doubt_state(recovery *r) {
+  r->state.clean = false;
+  r->state.cleaned_end = r->state.foreign_end = INT64_MAX;
+}
+
+/* And it had reserved more offsets, one step further at most. Where there are no records it was being written for the first time. */
+static void settle_doubt(recovery *r) {
+  int64_t end = r->end.sealed_end;
+  r->state.cleaned_end = r->state.foreign_end = end;
+  if (end == 0 && r->state.sequence == 0) return;
+  r->corrupt++;
+  r->state.reserved_end = sdm_add_sat(r->state.reserved_end, 2 * (int64_t)SDM_RESERVE_STEP_MAX);
+}
+
 static int read_before(recovery *r) {
   sdm_log *l = r->log;
   r->before = sdm_malloc(SDM_CONTROL_BYTES);
@@ -83,6 +98,7 @@ static int read_before(recovery *r) {
   r->staged = readable && (r->same_boot || sdm_stage_intact(r->before)) && sdm_stage_size(sdm_control_end(r->before)) > 0;
   int rc = sdm_log_state_read(l->fs, l->dir, &r->state);
   if (rc < 0) return rc;
+  if (r->state.damaged) doubt_state(r);
   if ((rc = read_leader_epoch(r)) < 0) return rc;
   r->unsaved = sdm_control_valid(r->before, l->env->boot_id) && r->before->state_sequence < r->state.sequence;
   if (r->state.clean) r->same_boot = r->staged = false;      /* nothing was appended since, and the state file has a checksum */
@@ -156,11 +172,12 @@ static bool trusted(const recovery *r, int64_t next_base) {
 }
 
 /* Whether the digest is to be made anew: there is none; or what it was made of may have been lost, or rewritten by a broker. One that tells of a cut stays,
-** so that readers tell of it.
+** so that readers tell of it. So does one of this very file after a loss of power, where the file has the size that it had: was anything lost of it, checksums
+** fail, and what they do not cover is not laundered.
 */
 static int look_at_digest(recovery *r, sdm_segment *s, bool believed, bool *anew) {
   sdm_digest_state state = sdm_segment_digest_state(s);
-  *anew = !believed || (state == SDM_DIGEST_NONE && s->size > 0) || state == SDM_DIGEST_OTHER;
+  *anew = r->broker || (believed ? (state == SDM_DIGEST_NONE && s->size > 0) || state == SDM_DIGEST_OTHER : state != SDM_DIGEST_OWN);
   if (*anew) return sdm_segment_digest_drop(s);
   if (state != SDM_DIGEST_CUT) return 0;
   r->corrupt++;
@@ -173,9 +190,9 @@ static int recover_closed(recovery *r, int64_t base, int64_t next_base) {
   bool anew, believed = trusted(r, next_base);
   int rc = sdm_segment_open(r->log->fs, r->log->dir, base, true, &s);
   if (rc < 0) return rc;
-  rc = look_at_digest(r, s, believed && !r->broker, &anew);
+  rc = look_at_digest(r, s, believed, &anew);
   if (rc == 0 && (anew || !believed || !sdm_indexes_sound(s, s->size, next_base, true))) {
-    rc = rescan(r, s, SDM_REINDEX_FINAL | (anew ? SDM_REINDEX_DIGEST : 0), !believed, &found);
+    rc = rescan(r, s, SDM_REINDEX_FINAL | (anew ? SDM_REINDEX_DIGEST : 0), !believed && anew, &found);
   }
   if (rc == 0 && sync_failed(r) && next_base > atomic_load(&r->before->durable_end)) rc = write_anew(s);
   sdm_segment_unref(s);
@@ -419,6 +436,7 @@ static int recover_segments(recovery *r) {
   }
   for (size_t i = 0; rc == 0 && i + 1 < r->count; i++) rc = recover_closed(r, r->bases[i], r->bases[i + 1]);
   if (rc == 0) rc = recover_last(r, r->bases[r->count - 1]);
+  if (r->state.damaged) settle_doubt(r);
   if (r->state.log_start > r->log_start && r->state.log_start <= r->end.sealed_end) r->log_start = r->state.log_start;
   if (rc == 0 && end_with_stage(r) < r->log_start) rc = start_empty(r, next_free_offset(r, r->log_start));
   return rc;
@@ -457,7 +475,7 @@ static void publish(recovery *r) {
   atomic_store(&c->foreign_end, r->fresh ? 0 : r->state.foreign_end);
   atomic_store(&c->leader_epoch, r->leader_epoch);
   atomic_store(&c->clean_offset, sdm_offsets_get(r->log->fs, r->log->env->root, SDM_CLEANER_CHECKPOINT, r->log->topic, r->log->partition));
-  atomic_store(&c->reserved_end, r->state.clean || r->unsaved ? 0 : r->state.reserved_end);
+  atomic_store(&c->reserved_end, r->state.clean || r->unsaved || r->state.damaged ? 0 : r->state.reserved_end);
   c->least_end = next_free_offset(r, r->end.sealed_end);
   c->state_sequence = r->unsaved ? r->before->state_sequence : r->state.sequence;
   c->clean_end = r->state.clean && !r->unsaved ? r->state.end : -1;

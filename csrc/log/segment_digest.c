@@ -113,7 +113,7 @@ sdm_digest_state sdm_segment_digest_state(sdm_segment *s) {
   sdm_mutex_lock(&s->lock);
   sdm_digest *d = load(s, &size);
   sdm_mutex_unlock(&s->lock);
-  sdm_digest_state state = !d ? SDM_DIGEST_NONE : d->size == size ? SDM_DIGEST_FITS : SDM_DIGEST_OTHER;
+  sdm_digest_state state = !d ? SDM_DIGEST_NONE : d->size != size ? SDM_DIGEST_OTHER : d->inode == s->inode ? SDM_DIGEST_OWN : SDM_DIGEST_FITS;
   if (state == SDM_DIGEST_OTHER && d->size > size) {
     sdm_segment_told(s, &told);
     if (d->inode == s->inode || told.batch.position >= size) state = SDM_DIGEST_CUT;

@@ -21,6 +21,7 @@ int sdm_segment_digest_drop(sdm_segment *s);
 typedef enum sdm_digest_state {
   SDM_DIGEST_NONE,
   SDM_DIGEST_FITS,
+  SDM_DIGEST_OWN,                        /* it fits, and was made of this very file */
   SDM_DIGEST_CUT,                        /* the .log is shorter, and it is the file of which it was made, or the index tells of more as well */
   SDM_DIGEST_OTHER                       /* it is another, as a broker's cleaning leaves */
 } sdm_digest_state;

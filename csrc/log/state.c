@@ -50,11 +50,11 @@ int sdm_log_state_write_locked(sdm_log *l, int64_t reserved_end, bool clean) {
 
 /* Steps double, so that a busy partition pays one durable write in millions of records and a quiet one leaves no wide gap. */
 int sdm_log_reserve_locked(sdm_log *l, int64_t end) {
-  enum { FIRST_STEP = 65536, LAST_STEP = 16777216 };
+  enum { FIRST_STEP = 65536 };
   sdm_control *c = l->control;
   if (end <= atomic_load(&c->reserved_end)) return 0;
   int64_t step = c->reserve_step ? c->reserve_step * 2 : FIRST_STEP;
-  if (step > LAST_STEP) step = LAST_STEP;
+  if (step > SDM_RESERVE_STEP_MAX) step = SDM_RESERVE_STEP_MAX;
   if (end > INT64_MAX - step) step = INT64_MAX - end;
   int rc = sdm_log_state_write_locked(l, end + step, false);
   if (rc < 0) return rc;

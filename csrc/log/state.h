@@ -5,6 +5,8 @@
 #include "format/state_file.h"
 #include "log/log.h"
 
+enum { SDM_RESERVE_STEP_MAX = 16777216 };        /* offsets that are reserved at once, at most */
+
 /* A missing or damaged file reads as nothing written. */
 int sdm_log_state_read(sdm_fs *fs, const char *dir, sdm_state_file *out);
 

@@ -36,6 +36,8 @@ enum { SIM_UNSYNCED_MAX = 16 };
 size_t sim_unsynced(const sim_disk *d);
 sim_disk *sim_power_loss_but(const sim_disk *d, uint64_t which);
 
+sim_disk *sim_reboot(const sim_disk *d);  /* nothing was lost */
+
 /* What other programs find when every process has died: all that programs saw, under the same boot. */
 sim_disk *sim_death(const sim_disk *d);
 

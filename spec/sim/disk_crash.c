@@ -229,6 +229,11 @@ sim_disk *sim_power_loss(const sim_disk *d, sim_profile profile, uint64_t seed) 
   return crashed(&c, d);
 }
 
+sim_disk *sim_reboot(const sim_disk *d) {
+  crash c = {.out = sim_disk_like(d, false), .profile = SIM_PREFIX, .moment = UINT64_MAX, .odds = 8, .lie = &truth};
+  return crashed(&c, d);
+}
+
 /* ---- all processes dead, the machine alive ---- */
 
 static sim_node *same(sim_disk *out, sim_node *from) {

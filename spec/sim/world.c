@@ -220,12 +220,16 @@ static void release_topics(world *w) {
   }
 }
 
-void world_reopen(world *w) {
+void world_close(world *w) {
   w->doing = "close";
   release_topics(w);
   bool closed = !w->store || ok(w, sdm_store_close_on(w->store, w->now));
   for (int i = 0; closed && i < LEDGER_LOGS; i++) w->ledger.logs[i].durable = w->ledger.logs[i].handed;
   w->store = NULL;
+}
+
+void world_reopen(world *w) {
+  world_close(w);
   open_store(w);
 }
 

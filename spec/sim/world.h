@@ -33,6 +33,7 @@ typedef struct world {
 void world_begin(world *w, uint64_t seed);                     /* on a disk of its own */
 void world_begin_at(world *w, sdm_fs *fs, const char *root, uint64_t seed);
 void world_step(world *w);                /* one operation */
+void world_close(world *w);
 void world_reopen(world *w);
 void world_leave(world *w);               /* lets go of the store, as if its process had died */
 void world_end(world *w);                 /* and frees all */
