@@ -69,7 +69,8 @@ typedef struct sdm_store_options {
 } sdm_store_options;
 
 /* Opens or joins the store in directory `path`. All handles of one process on one directory share one store.
-** SDM_NOT_FOUND (missing, create off), SDM_IO, SDM_DISK_FULL, SDM_READONLY (file system), SDM_LOCKED (the file system lacks the locks),
+** SDM_NOT_FOUND (missing, create off), SDM_IO (also: the file system lacks the locks), SDM_DISK_FULL, SDM_READONLY (file system), SDM_LOCKED
+** (another version, or a broker, has it open),
 ** SDM_CORRUPT (the topics file), SDM_MISUSE (a bad setting). When nobody else has the store open, every partition is put right first: what
 ** was acknowledged and not yet in its file is sealed. */
 int sdm_store_open(const char *path, const sdm_store_options *options, int64_t now, sdm_store **out);

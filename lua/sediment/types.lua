@@ -30,7 +30,7 @@
 ---| "unknown_partition"
 ---| "not_found" # the path is missing
 ---| "exists"
----| "locked" # the file system lacks the locks
+---| "locked" # another version has the store open, or a Kafka broker runs on it
 ---| "forked"
 ---| "resync"
 ---| "policy" # the topic's cleanup.policy does not allow it; fewer partitions than there are
