@@ -53,6 +53,14 @@ static int count_deletable(retention *r, rule *may_go, size_t *n) {
   return 0;
 }
 
+/* Older segments have gone and the start could not be moved, on a full disk: once their names are saved, the first one that is left tells where it is. */
+static int start_with_first(retention *r) {
+  int64_t base = r->segments[0]->base_offset;
+  if (base <= sdm_log_start(r->log)) return 0;
+  int rc = r->log->fs->sync_dir(r->log->fs, r->log->dir, NULL);
+  return rc == 0 ? sdm_log_set_start_at_segment(r->log, base) : rc;
+}
+
 static int look(retention *r) {
   sdm_segments_unref(r->segments, r->count);
   r->segments = NULL;
@@ -65,7 +73,7 @@ static int look(retention *r) {
   if (rc == 0) rc = sdm_log_read_end(r->log, &r->end, NULL);
   if (rc == 0) rc = sdm_log_list(r->log, &r->segments, &r->count);
   sdm_log_unlock(r->log);
-  return rc;
+  return rc == 0 ? start_with_first(r) : rc;
 }
 
 /* The active segment can go only as a closed one. An append that came in between saves it: then it stays, and all older ones go. */
@@ -80,12 +88,16 @@ static int roll_unless_changed(retention *r, size_t *n) {
   return rc;
 }
 
+/* One whose renaming fails half-way is in the list still: the next to lock looks at the folder anew. */
 static int rename_oldest(retention *r, size_t n, sdm_retain_report *report) {
   int rc = sdm_log_lock(r->log);
   if (rc < 0) return rc;
   rc = sdm_log_sync_locked(r->log);
   for (size_t i = 0; rc == 0 && i < n; i++) {
-    if ((rc = sdm_retire(r->log, r->segments[i], r->now)) < 0) break;
+    if ((rc = sdm_retire(r->log, r->segments[i], r->now)) < 0) {
+      atomic_store(&r->log->control->unfinished, 1);
+      break;
+    }
     rc = sdm_log_edit_segments(r->log, r->segments[i]->base_offset, r->segments[i]->base_offset + 1, NULL);
     report->segments++;
     report->bytes += size_of(r, i);
@@ -105,7 +117,8 @@ static int delete_oldest(retention *r, size_t n, sdm_retain_report *report) {
   int64_t start = n < r->count ? r->segments[n]->base_offset : sdm_end_offset(&r->end);
   rc = sdm_tombstones_leave_with(r->log, r->segments, n);
   if (rc == 0 && start > atomic_load(&r->log->control->durable_end)) rc = r->log->fs->sync_dir(r->log->fs, r->log->dir, NULL);   /* a segment begins there, for good */
-  if (rc == 0) rc = sdm_log_set_start_at_segment(r->log, start);
+  if (rc == 0) rc = sdm_log_set_start(r->log, start);
+  if (rc == SDM_DISK_FULL) rc = 0;         /* start_with_first moves it */
   return rc == 0 ? rename_oldest(r, n, report) : rc;
 }
 

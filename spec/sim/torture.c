@@ -85,17 +85,30 @@ static void check_second_opening(torture *t, sim_disk *disk, const char *how, in
   else if (sim_digest(disk, is_ours_to_change) != before) fail(t, disk, how, depth, "a second opening, after an orderly close, changes files");
 }
 
+/* What a crash left of a cleaning may do its harm in the next one. */
+static const char *check_cleaned(torture *t, sdm_store *s, ledger_loss loss) {
+  ledger l = t->w.ledger;                 /* with the same records */
+  return world_clean(s, &l, t->w.now) < 0 ? sdm_errmsg() : ledger_check(&l, s, loss, t->w.now);
+}
+
+/* A recovery is itself in danger: always where nothing was lost so far, since there is most to lose. */
+static bool in_danger(torture *t, int depth, ledger_loss loss) {
+  return depth < DEPTH_MAX && ((depth == 0 && loss == LEDGER_NOTHING) || test_random_next(&t->random) % 4 == 0);
+}
+
 /* Takes the disk over. */
 static void check(torture *t, sim_disk *disk, ledger_loss loss, int depth, const char *how) {
   reopening o = {t, disk, 0, depth, loss};
   sdm_store *s = NULL;
   t->states++;
-  if (depth < DEPTH_MAX && test_random_next(&t->random) % 4 == 0) sim_set_hook(disk, crash_inside, &o);
+  if (in_danger(t, depth, loss)) sim_set_hook(disk, crash_inside, &o);
   int rc = world_open(disk, t->w.now, &s);
   sim_set_hook(disk, NULL, NULL);
-  const char *why = rc == 0 ? ledger_check(&t->w.ledger, s, loss, t->w.now) : loss == LEDGER_LIE && sdm_errmsg()[0] ? NULL : sdm_errmsg();
+  bool refused = rc < 0 && loss == LEDGER_LIE && sdm_errmsg()[0];
+  bool clean = rc == 0 && loss != LEDGER_LIE && test_random_next(&t->random) % 16 == 0;
+  const char *why = refused ? NULL : rc < 0 ? sdm_errmsg() : clean ? check_cleaned(t, s, loss) : ledger_check(&t->w.ledger, s, loss, t->w.now);
   if (why) fail(t, disk, how, depth, why);
-  bool again = rc == 0 && !why && loss != LEDGER_LIE && test_random_next(&t->random) % 8 == 0;
+  bool again = rc == 0 && !why && !clean && loss != LEDGER_LIE && test_random_next(&t->random) % 8 == 0;      /* what a cleaning deleted would go then */
   if (!again) sdm_store_unref(s);
   else if (sdm_store_close_on(s, t->w.now) < 0) fail(t, disk, how, depth, sdm_errmsg());
   else check_second_opening(t, disk, how, depth);

@@ -36,14 +36,19 @@ static bool ok(world *w, int rc) {
 /* ---- topics ---- */
 
 static const char *const policies[LEDGER_LOGS] = {"delete", "compact", "compact,delete"};
-enum { SEGMENT_BYTES = 1024 };
+
+/* A history lasts some seconds of its clock: short enough times that in most of them tombstones go, and segments for their age. */
+enum { SEGMENT_BYTES = 1024, RETENTION_MS = 4000, DELETE_RETENTION_MS = 300, FILE_DELETE_DELAY_MS = 1000 };
+
+static bool compacts(int i) { return strcmp(policies[i], "delete") != 0; }
 
 static bool log_of(world *w, int i, sdm_log **log) { return ok(w, sdm_topic_log(w->topics[i], 0, w->now, log)); }
 
 static void create(world *w, int i) {
   ledger_log *l = &w->ledger.logs[i];
-  sdm_setting items[] = {text("cleanup.policy", policies[i]), integer("segment.bytes", SEGMENT_BYTES), integer("retention.ms", 20000),
-                         integer("delete.retention.ms", 3000), integer("file.delete.delay.ms", 2000), integer("index.interval.bytes", 200),
+  sdm_setting items[] = {text("cleanup.policy", policies[i]), integer("segment.bytes", SEGMENT_BYTES), integer("retention.ms", RETENTION_MS),
+                         integer("delete.retention.ms", DELETE_RETENTION_MS), integer("file.delete.delay.ms", FILE_DELETE_DELAY_MS),
+                         integer("index.interval.bytes", 200),
                          text("message.timestamp.type", below(w, 4) ? "CreateTime" : "LogAppendTime")};
   l->creating = true;
   l->segment_bytes = SEGMENT_BYTES;
@@ -174,7 +179,6 @@ static void delete_records(world *w, int i) {
 
 static void compact(world *w, int i) {
   sdm_compact_report report;
-  if (strcmp(policies[i], "delete") == 0) return;
   w->doing = "compact";
   w->ledger.logs[i].cleaned = true;
   w->ledger.logs[i].moving_start = true;               /* a log that cleaning left empty may start later */
@@ -187,11 +191,36 @@ static void maintain(world *w) {
   w->doing = "maintain";
   for (int i = 0; i < LEDGER_LOGS; i++) {
     w->ledger.logs[i].moving_start = true;
-    if (strcmp(policies[i], "delete") != 0) w->ledger.logs[i].cleaned = true;
+    if (compacts(i)) w->ledger.logs[i].cleaned = true;
   }
   ok(w, sdm_store_maintain(w->store, w->now, &report));
   if (report.failed) ok(w, SDM_IO);
   for (int i = 0; i < LEDGER_LOGS; i++) told_start(w, i);
+}
+
+/* Cleans all of a log but what comes now. */
+static int clean_log(sdm_store *s, const char *name, int64_t now) {
+  sdm_compact_report report;
+  sdm_topic *t;
+  sdm_log *log;
+  int64_t base;
+  int rc = sdm_topic_open(s, name, NULL, now, &t);
+  if (rc < 0) return rc == SDM_UNKNOWN_TOPIC ? 0 : rc;
+  rc = sdm_topic_log(t, 0, now, &log);
+  if (rc == 0) rc = sdm_log_roll(log, now, &base);
+  for (int i = 0; rc == 0 && i < 2; i++) rc = sdm_topic_compact(t, true, now + i * DELETE_RETENTION_MS, &report);
+  sdm_topic_release(t);
+  return rc;
+}
+
+int world_clean(sdm_store *s, ledger *l, int64_t now) {
+  int rc = 0;
+  for (int i = 0; rc == 0 && i < LEDGER_LOGS; i++) {
+    if (!compacts(i) || l->logs[i].coming_count > 0) continue;
+    l->logs[i].cleaned = l->logs[i].moving_start = true;
+    rc = clean_log(s, l->logs[i].name, now);
+  }
+  return rc;
 }
 
 /* ---- life ---- */
@@ -271,10 +300,10 @@ void world_step(world *w) {
   case 1: case 2: case 3: append(w, i, 1, false, SDM_SYNC); break;
   case 4: case 5: append(w, i, 1 + below(w, LEDGER_BATCH_MAX), true, SDM_SYNC); break;
   case 6: case 7: case 8: append(w, i, 1 + below(w, LEDGER_BATCH_MAX), true, 0); break;
-  case 9: case 10: roll(w, i); break;
+  case 9: case 10: case 20: roll(w, i); break;
   case 11: retain(w, i); break;
   case 12: delete_records(w, i); break;
-  case 13: case 14: compact(w, i); break;
+  case 13: case 14: case 21: case 22: if (compacts(i)) compact(w, i); else retain(w, i); break;
   case 15: maintain(w); break;
   case 16: alter(w, i); break;
   case 17: if (below(w, 3) == 0) delete_topic(w, i); break;

@@ -42,4 +42,8 @@ void world_end(world *w);                 /* and frees all */
 int world_open(sim_disk *d, int64_t now, sdm_store **out);
 int world_open_at(sdm_fs *fs, const char *root, int64_t now, sdm_store **out);
 
+/* Cleans the compacted logs of a store that was opened so, and again when the time of the tombstones is up; the ledger notes it. Not those that were just
+** being appended to: what may or may not have come would supersede what is listed. */
+int world_clean(sdm_store *s, ledger *l, int64_t now);
+
 #endif
