@@ -45,7 +45,7 @@ C_TESTS    := $(patsubst spec/c/%.c,$(O)/spec/%,$(if $(filter tsan,$(V)),$(TSAN_
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all help deps torture flips test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
+.PHONY: all help deps torture flips kills test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
 MAKEFLAGS += --no-print-directory
 
 all: build/libsediment.a $(MODULES)  ## the core and the module for both Luas, in build/ (the default)
@@ -121,6 +121,21 @@ torture: $(O)/torture  ## crashes at every system call of random histories (SECO
 
 flips: $(O)/flips  ## every bit of small stores changed, every file cut at every length (SEEDS="1 2 3")
 	@for seed in $(or $(SEEDS),1 2 3); do $(O)/flips --seed $$seed || exit 1; done
+
+# ---- processes killed at any moment, on real files ----
+
+KILLS_OBJ := $(patsubst spec/kills/%.c,$(O)/spec/kills/%.o,$(sort $(wildcard spec/kills/*.c)))
+KILLS_WRAP := -Wl,--wrap=sdm_shared_mutex_lock -Wl,--wrap=sdm_shared_mutex_unlock
+
+$(O)/spec/kills/%.o: spec/kills/%.c Makefile
+	@mkdir -p $(@D)
+	$(COMPILE) -Ispec -c -o $@ $<
+
+$(O)/kills: $(KILLS_OBJ) $(O)/libsediment.a
+	$(LINK) $(KILLS_WRAP) -o $@ $^ $(LDLIBS)
+
+kills: $(O)/kills  ## writers, readers and cleaners on one store, killed or stopped at any moment (SECONDS=60 SEED=1)
+	@$(O)/kills --seconds $(or $(SECONDS),60) --seed $(SEED)
 
 # ---- hostile bytes: each of FUZZ_TARGETS is a program of libFuzzer (V=fuzz), and one that replays files ----
 
@@ -238,4 +253,4 @@ uninstall:  ## removes what install put under PREFIX
 clean:  ## removes build/
 	rm -rf build
 
--include $(wildcard $(O)/obj/*/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d $(O)/spec/fuzz/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)
+-include $(wildcard $(O)/obj/*/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d $(O)/spec/kills/*.d $(O)/spec/fuzz/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)

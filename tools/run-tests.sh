@@ -166,6 +166,15 @@ errors() {                                # errors PART VARIANT EVERY SEEDS
     else fail "$1" "does not build"; tail_of "$logs/build/errors.log"; fi
 }
 
+# Processes killed at any moment, on real files: a slice of a few seconds; `make kills` goes on.
+kills() {                                 # kills PART VARIANT SECONDS
+    wanted "$1" || return 0
+    program=build/${2:+$2/}kills
+    mkdir -p "$logs/build"
+    if launch "$logs/build/kills.log" make -s "$program" V="$2"; then run "$1" "$program" --seconds "$3"
+    else fail "$1" "does not build"; tail_of "$logs/build/kills.log"; fi
+}
+
 busted_with() {                           # how to run busted under the interpreter $1: Debian's is a Lua script, a rock's a shell script
     path=$(command -v busted) || { echo false; return; }
     case $(head -n 1 "$path") in *lua*) echo "$1 $path" ;; *) echo "$path --lua=$1" ;; esac
@@ -198,6 +207,8 @@ flips sim/flips 50
 for target in batch files partition store; do fuzz "fuzz/$target" "$target"; done
 errors sim/errors "" 8 12
 errors sim/errors_asan asan 40 4
+kills processes/kills "" 6
+kills processes/kills_asan asan 6
 specs lua5.4 "$lua54" 5.4
 specs luajit "$luajit" luajit
 
