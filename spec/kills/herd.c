@@ -18,8 +18,9 @@ uint64_t choose(uint64_t n) { return test_random_below(&the_random, n); }
 /* ---- the end ---- */
 
 static void print_slot(const slot *s) {
-  printf("  %s %d: %s%s, %llu done, %u begun (%u allowed), locks", role_name(s->role), (int)(s - the_herd->slots), s->opening ? "opening, " : "",
-         !lives(s) ? "dead" : s->stopped ? "stopped" : "alive", (unsigned long long)atomic_load(&s->progress), atomic_load(&s->begun), atomic_load(&s->quota));
+  printf("  %s %d: %s%s, %llu done (%lld asked for), %u begun (%u allowed), locks", role_name(s->role), (int)(s - the_herd->slots), s->opening ? "opening, " : "",
+         !lives(s) ? "dead" : s->stopped ? "stopped" : "alive", (unsigned long long)atomic_load(&s->progress), (long long)atomic_load(&s->goal),
+         atomic_load(&s->begun), atomic_load(&s->quota));
   for (int i = 0; i < LOCKS; i++) printf(" %d/%d", atomic_load(&s->held[i]), atomic_load(&s->near[i]));
   printf("\n");
 }
@@ -222,12 +223,22 @@ static void hear_of_children(bool on) {
   sigprocmask(on ? SIG_UNBLOCK : SIG_BLOCK, &child, NULL);
 }
 
-bool step_and_kill(slot *s, uint64_t instructions) {
+static bool has_ended(const slot *s) {
+  siginfo_t i = {0};
+  return waitid(P_PID, (id_t)s->pid, &i, WEXITED | WNOHANG | WNOWAIT) == 0 && i.si_pid == s->pid;
+}
+
+static bool seize(const slot *s) {
   static bool refused;
-  if (refused || ptrace(PTRACE_SEIZE, s->pid, NULL, PTRACE_O_EXITKILL) < 0) {
-    if (!refused && errno == EPERM) refused = printf("this machine does not let a process be traced: none is killed between two instructions\n") > 0;
-    return false;
-  }
+  if (refused) return false;
+  if (ptrace(PTRACE_SEIZE, s->pid, NULL, PTRACE_O_EXITKILL) == 0) return true;
+  refused = !has_ended(s);
+  if (refused) printf("this machine does not let a process be traced (%s): none is killed between two instructions\n", strerror(errno));
+  return false;
+}
+
+bool step_and_kill(slot *s, uint64_t instructions) {
+  if (!seize(s)) return false;
   hear_of_children(false);                 /* each stop is a signal */
   alarm(STUCK_S);
   bool there = ptrace(PTRACE_INTERRUPT, s->pid, NULL, NULL) == 0 && next_stop(s);

@@ -48,8 +48,8 @@ static bool has_come(void *context) {
 
 static void await_moment(const slot *watched, uint64_t appends) {
   slot *who = choose_living(WRITERS);
-  raise_quotas();
   set_goal(who, 1 + choose(appends));
+  raise_quotas();
   await(has_come, &(moment){who, watched}, STUCK_S, "a writer goes on");
 }
 
@@ -71,8 +71,8 @@ static bool are_served(void *context) {
 
 /* The second append from now on was begun after now. */
 static void set_goals(void) {
-  raise_quotas();
   for (int i = 0; i < WRITERS; i++) set_goal(writer(i), 2);
+  raise_quotas();                          /* last: it reaches to the goals then */
 }
 
 /* Every surviving writer gets an append through that it began after the kill. */
