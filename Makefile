@@ -45,7 +45,7 @@ C_TESTS    := $(patsubst spec/c/%.c,$(O)/spec/%,$(if $(filter tsan,$(V)),$(TSAN_
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all help deps torture flips sweeps test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
+.PHONY: all help deps torture flips sweeps kills test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
 MAKEFLAGS += --no-print-directory
 
 all: build/libsediment.a $(MODULES)  ## the core and the module for both Luas, in build/ (the default)
@@ -147,6 +147,23 @@ build/$(1)/memory: spec/memory/memory.c $$(LUA_SRC:csrc/lua/%.c=build/$(1)/obj/%
 endef
 $(eval $(call memory,5.4))
 $(eval $(call memory,luajit))
+
+# ---- processes killed at any moment, on real files ----
+
+KILLS_OBJ := $(patsubst spec/kills/%.c,$(O)/spec/kills/%.o,$(sort $(wildcard spec/kills/*.c)))
+KILLS_WRAP := -Wl,--wrap=sdm_shared_mutex_lock -Wl,--wrap=sdm_shared_mutex_unlock
+
+$(O)/spec/kills/%.o: spec/kills/%.c Makefile
+	@mkdir -p $(@D)
+	$(COMPILE) -Ispec -c -o $@ $<
+
+$(O)/kills: $(KILLS_OBJ) $(O)/libsediment.a
+	$(LINK) $(KILLS_WRAP) -o $@ $^ $(LDLIBS)
+
+kills:  ## writers, readers and cleaners on one store, killed or stopped at any moment (SECONDS=60 SEED=1)
+	@sh tools/install-deps.sh build
+	@$(MAKE) -s $(O)/kills
+	@$(O)/kills --seconds $(or $(SECONDS),60) --seed $(SEED)
 
 # ---- hostile bytes: each of FUZZ_TARGETS is a program of libFuzzer (V=fuzz), and one that replays files ----
 
@@ -264,4 +281,4 @@ uninstall:  ## removes what install put under PREFIX
 clean:  ## removes build/
 	rm -rf build
 
--include $(wildcard $(O)/obj/*/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d $(O)/spec/fuzz/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)
+-include $(wildcard $(O)/obj/*/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d $(O)/spec/kills/*.d $(O)/spec/fuzz/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)

@@ -5,6 +5,56 @@
 #include "base/mem.h"
 #include "log/lost.h"
 #include "log/offsets.h"
+#include "log/stage.h"
+
+/* ---- the page, where the store is open, or was when its last process died: it tells what the files do not yet ---- */
+
+/* It is the store's incarnation's, or is about to be: the first process of one puts the partitions right. Until then the old page counts if it has staged
+** records, which the files may lack. */
+static bool page_counts(sdm_log *l, sdm_control *c, const uint8_t boot_id[SDM_BOOT_ID], uint64_t incarnation, int tries) {
+  sdm_end e;
+  for (int i = 0; sdm_control_valid(c, boot_id); i++) {
+    uint64_t now = atomic_load(&c->incarnation);
+    if (now == incarnation) return true;
+    sdm_control_read(c, &e);
+    if ((now & 1) && sdm_stage_size(&e) > 0) return true;
+    if (i + 1 >= tries) return false;
+    sdm_log_await_change(l, i);
+  }
+  return false;
+}
+
+/* Other threads may be reading: they see the page from some moment on. */
+static bool install_page(sdm_log *l, sdm_file *file, sdm_control *c) {
+  sdm_mutex_lock(&l->lock);
+  bool first = !l->control;
+  if (first) {
+    l->incarnation = atomic_load(&c->incarnation);
+    l->generation = UINT64_MAX;
+    l->control_file = file;
+    __atomic_store_n(&l->control, c, __ATOMIC_RELEASE);
+  }
+  sdm_mutex_unlock(&l->lock);
+  return first;
+}
+
+static bool attach_page(sdm_log *l, int tries) {
+  uint8_t boot_id[SDM_BOOT_ID];
+  sdm_file *file;
+  sdm_control *c;
+  char *root = sdm_strdup(l->dir), *slash = root ? strrchr(root, '/') : NULL;
+  if (slash) *slash = 0;
+  if (l->env) memcpy(boot_id, l->env->boot_id, SDM_BOOT_ID);
+  bool known = slash && (l->env || l->fs->boot_id(l->fs, boot_id) == 0);
+  uint64_t incarnation = known ? sdm_root_incarnation(l->fs, root, boot_id) : 0;
+  sdm_free(root);
+  if (incarnation == 0 || sdm_control_map(l->fs, l->dir, false, &file, &c) < 0) return false;
+  bool counts = page_counts(l, c, boot_id, incarnation, tries);
+  if (!counts || !install_page(l, file, c)) sdm_control_unmap(l->fs, file, c);
+  return counts;
+}
+
+/* ---- the files ---- */
 
 /* What the checkpoint beside the directory says, -1: nothing. */
 static int read_start(sdm_log *l, int64_t *out) {
@@ -43,6 +93,7 @@ static int refresh(sdm_log *l) {
 /* A broker that is cleaning or deleting changes the files between a look at the folder and one at them. */
 int sdm_bare_refresh(sdm_log *l) {
   int rc = SDM_BUSY;
+  if (attach_page(l, 1)) return 0;
   for (int i = 0; rc == SDM_BUSY && i < SDM_AWAIT_MAX; i++) {
     if (i > 0) sdm_log_await_change(l, i - 1);
     rc = refresh(l);
@@ -77,38 +128,10 @@ int sdm_bare_check_cut(sdm_log *l, sdm_segment *s, int64_t size, int64_t next_of
                   (long long)s->base_offset, s->suffix, (long long)size);
 }
 
-/* Whether the page is of the store's incarnation. While the first process of one puts the partitions right, it is about to be. */
-static bool page_is_current(sdm_log *l, const uint8_t boot_id[SDM_BOOT_ID], uint64_t incarnation) {
-  enum { TRIES = 30 };
-  for (int i = 0; i < TRIES && sdm_control_valid(l->control, boot_id); i++) {
-    if (atomic_load(&l->control->incarnation) == incarnation) return true;
-    sdm_log_await_change(l, i);
-  }
-  return false;
-}
-
-/* A partition of a store that is open somewhere, or was when its last process died: then the page tells what the files do not yet. */
-static void attach_page(sdm_log *l) {
-  uint8_t boot_id[SDM_BOOT_ID];
-  char *root = sdm_strdup(l->dir), *slash = root ? strrchr(root, '/') : NULL;
-  if (slash) *slash = 0;
-  if (l->env) memcpy(boot_id, l->env->boot_id, SDM_BOOT_ID);
-  bool known = slash && (l->env || l->fs->boot_id(l->fs, boot_id) == 0);
-  uint64_t incarnation = known ? sdm_root_incarnation(l->fs, root, boot_id) : 0;
-  sdm_free(root);
-  if (incarnation == 0 || sdm_control_map(l->fs, l->dir, false, &l->control_file, &l->control) < 0) return;
-  l->incarnation = incarnation;
-  l->generation = UINT64_MAX;
-  if (page_is_current(l, boot_id, incarnation)) return;
-  sdm_control_unmap(l->fs, l->control_file, l->control);
-  l->control_file = NULL;
-  l->control = NULL;
-}
-
 int sdm_bare_open(sdm_log *l) {
+  enum { TRIES = 30 };
   l->bare_end.active_base = l->bare_stop = -1;
-  attach_page(l);
-  if (l->control) return 0;
+  if (attach_page(l, TRIES)) return 0;
   int rc = sdm_bare_refresh(l);
   return rc == 0 ? check_none_lost(l) : rc;
 }

@@ -9,7 +9,7 @@
 
 int sdm_bare_open(sdm_log *l);           /* finds out which of the two it is */
 int sdm_bare_open_on(sdm_fs *fs, const char *dir, sdm_log **out);      /* sdm_log_open_bare, on any disk */
-int sdm_bare_refresh(sdm_log *l);        /* brings list, start and end up to date */
+int sdm_bare_refresh(sdm_log *l);        /* brings list, start and end up to date; or the store is open by now, and the page tells (log->control) */
 int sdm_bare_find_end(sdm_log *l, sdm_segment *last, bool only);       /* bare_end.c: that of the last segment, which may be the only one */
 
 /* SDM_CORRUPT: the indexes of a closed segment tell of more than its .log has, which ends at position `size` and offset

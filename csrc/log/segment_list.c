@@ -82,7 +82,7 @@ static int read_list(sdm_log *l, int64_t active_base, list *out) {
   sdm_names names = {0};
   choice c = {.active_base = active_base};
   int rc = l->fs->list(l->fs, l->dir, &names);
-  bool bare = rc == 0 && !l->control;
+  bool bare = rc == 0 && active_base == INT64_MAX;     /* the page may have come since */
   if (rc == 0 && !l->writable) rc = sdm_swap_pending(l->fs, l->dir, &names, &c.from, &c.to);
   if (rc == 0 && !bare && c.from < c.to) rc = sdm_fail(SDM_NOT_FOUND, "%s: segments are being replaced", l->dir);
   if (rc == 0) rc = add_segments(l, &c, &names, out);
@@ -149,7 +149,8 @@ static int sync_readonly(sdm_log *l) {
 static int sync_list(sdm_log *l) {
   if (!l->control) {
     atomic_store(&l->bare_stale, false);
-    return sdm_bare_refresh(l);
+    int rc = sdm_bare_refresh(l);
+    if (rc < 0 || !l->control) return rc;
   }
   if (!l->writable) return sdm_log_explain(l, sync_readonly(l));
   if (atomic_load_explicit(&l->control->generation, memory_order_acquire) == l->generation) return 0;
@@ -249,11 +250,11 @@ int sdm_log_edit_segments(sdm_log *l, int64_t from, int64_t to, sdm_segment *fre
 
 int sdm_log_read_end(sdm_log *l, sdm_end *out, uint64_t *commit) {
   uint64_t number = 0;
+  int rc = l->control ? 0 : sdm_bare_refresh(l);
+  if (rc < 0) return rc;
   if (l->control) {
     number = sdm_control_read(l->control, out);
   } else {
-    int rc = sdm_bare_refresh(l);
-    if (rc < 0) return rc;
     sdm_mutex_lock(&l->lock);
     memcpy(out, &l->bare_end, sizeof *out);
     sdm_mutex_unlock(&l->lock);

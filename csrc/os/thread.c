@@ -28,15 +28,20 @@ int sdm_cond_init(sdm_cond *c) {
 void sdm_cond_destroy(sdm_cond *c) { pthread_cond_destroy(&c->c); }
 void sdm_cond_broadcast(sdm_cond *c) { pthread_cond_broadcast(&c->c); }
 
-void sdm_cond_wait(sdm_cond *c, sdm_mutex *m, int64_t timeout_ms) {
-  struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_sec += (time_t)(timeout_ms / 1000);
-  until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-  if (until.tv_nsec >= 1000000000) {
-    until.tv_sec++;
-    until.tv_nsec -= 1000000000;
+static struct timespec after(clockid_t clock, int64_t ms) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  t.tv_sec += (time_t)(ms / 1000);
+  t.tv_nsec += (long)(ms % 1000) * 1000000;
+  if (t.tv_nsec >= 1000000000) {
+    t.tv_sec++;
+    t.tv_nsec -= 1000000000;
   }
+  return t;
+}
+
+void sdm_cond_wait(sdm_cond *c, sdm_mutex *m, int64_t timeout_ms) {
+  struct timespec until = after(CLOCK_MONOTONIC, timeout_ms);
   pthread_cond_timedwait(&c->c, &m->m, &until);
 }
 
@@ -62,8 +67,21 @@ int sdm_shared_mutex_init(sdm_shared_mutex *m) {
   return error == 0 ? 0 : sdm_fail_errno(error, "create a shared lock");
 }
 
+/* A robust mutex that is free can leave those who wait for it asleep: one was woken, and died before he had it; somebody else had been quicker, did not know of
+** others who wait, and woke nobody. So who waits looks again now and then. He takes it when it is free or its owner is dead, however long that is.
+*/
+static int lock_in_the_end(pthread_mutex_t *m) {
+  enum { LOOK_AGAIN_MS = 10 };
+  int error = pthread_mutex_trylock(m);
+  while (error == EBUSY || error == ETIMEDOUT) {
+    struct timespec until = after(CLOCK_REALTIME, LOOK_AGAIN_MS);
+    error = pthread_mutex_timedlock(m, &until);
+  }
+  return error;
+}
+
 int sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died) {
-  int error = pthread_mutex_lock(&m->m);
+  int error = lock_in_the_end(&m->m);
   *owner_died = error == EOWNERDEAD;
   if (error == EOWNERDEAD) error = pthread_mutex_consistent(&m->m);
   if (error == 0) return 0;

@@ -1,0 +1,268 @@
+#include "kills/herd.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kills/workers.h"
+
+figures the_figures;
+test_random the_random;
+
+uint64_t choose(uint64_t n) { return test_random_below(&the_random, n); }
+
+/* ---- the end ---- */
+
+static void print_slot(const slot *s) {
+  printf("  %s %d: %s%s, %llu done (%lld asked for), %u begun (%u allowed), locks", role_name(s->role), (int)(s - the_herd->slots), s->opening ? "opening, " : "",
+         !lives(s) ? "dead" : s->stopped ? "stopped" : "alive", (unsigned long long)atomic_load(&s->progress), (long long)atomic_load(&s->goal),
+         atomic_load(&s->begun), atomic_load(&s->quota));
+  for (int i = 0; i < LOCKS; i++) printf(" %d/%d", atomic_load(&s->held[i]), atomic_load(&s->near[i]));
+  printf("\n");
+}
+
+/* Kills all and says where the store is left. */
+_Noreturn void give_up(const char *format, ...) {
+  va_list args;
+  for (int i = 0; i < SLOTS; i++) {
+    if (lives(&the_herd->slots[i])) kill(the_herd->slots[i].pid, SIGKILL);
+  }
+  printf("round %llu, store %llu: ", (unsigned long long)the_figures.rounds, (unsigned long long)the_figures.stores);
+  va_start(args, format);
+  vprintf(format, args);
+  va_end(args);
+  printf("\n");
+  for (int i = 0; i < HERD; i++) print_slot(&the_herd->slots[i]);
+  printf("  the store is left in %s\n%llu passed, 1 failed\n", the_herd->store, (unsigned long long)the_figures.verified_kills);
+  exit(1);
+}
+
+/* ---- who lives ---- */
+
+bool lives(const slot *s) { return s->pid != 0; }
+
+static slot *slot_of(pid_t pid) {
+  for (int i = 0; i < SLOTS; i++) {
+    if (the_herd->slots[i].pid == pid) return &the_herd->slots[i];
+  }
+  return NULL;
+}
+
+static void check_failed(void) {
+  if (atomic_load(&the_herd->failed) == 2) give_up("%s", the_herd->failure);
+}
+
+/* How the dead stood. */
+static void note_kill(const slot *s) {
+  int reached = atomic_load(&s->reached), end = 0, any = 0;
+  for (int i = 0; i < LOCKS; i++) {
+    any += atomic_load(&s->held[i]) > 0;
+    end += i < LOCK_MAINTENANCE && atomic_load(&s->held[i]) > 0;
+  }
+  figures *f = &the_figures;
+  f->kills[reached ? WAY_CALL : s->way]++;
+  f->holding += any > 0;
+  f->holding_end += end > 0;
+  if (reached) f->at_call[reached - 1]++;
+  else if (s->way == WAY_STEPS) f->in_append += atomic_load(&s->begun) != (uint32_t)atomic_load(&s->progress);
+}
+
+/* It was killed, or was to end by itself, or something is wrong. */
+static void note_end(slot *s, int status) {
+  bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && (s->doomed || atomic_load(&s->reached));
+  bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0 && (s->role == ROLE_VERIFIER || s->role == ROLE_ORPHAN);
+  s->pid = 0;
+  s->stopped = false;
+  if (killed) note_kill(s);
+  if (killed || ended) return;
+  check_failed();
+  if (WIFSIGNALED(status)) give_up("%s %d was ended by signal %d", role_name(s->role), (int)(s - the_herd->slots), WTERMSIG(status));
+  give_up("%s %d ended by itself, exit status %d", role_name(s->role), (int)(s - the_herd->slots), WEXITSTATUS(status));
+}
+
+static void reap(void) {
+  int status;
+  pid_t pid;
+  while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+    slot *s = slot_of(pid);
+    if (s && WIFSTOPPED(status)) s->stopped = true;
+    else if (s) note_end(s, status);
+  }
+}
+
+/* ---- waiting ---- */
+
+/* Whoever runs gets somewhere; but a writer that has used up its quota waits for the driver. */
+static void check_stuck(int64_t now) {
+  for (int i = 0; i < HERD; i++) {
+    slot *s = &the_herd->slots[i];
+    uint64_t progress = atomic_load(&s->progress);
+    bool idle = s->role == ROLE_WRITER && (int32_t)(atomic_load(&s->quota) - atomic_load(&s->begun)) <= 0;
+    if (!lives(s) || s->stopped || idle || progress != s->stirred) {
+      s->stirred = progress;
+      s->stirred_ns = now;
+    } else if (now - s->stirred_ns > (int64_t)STUCK_S * 1000000000) {
+      give_up("%s %d has got nowhere for %d s", role_name(s->role), i, STUCK_S);
+    }
+  }
+}
+
+void await(bool (*until)(void *context), void *context, int seconds, const char *what) {
+  enum { LOOK_NS = 100000000 };            /* how often the limits are looked at when there is no news */
+  int64_t limit = now_ns() + (int64_t)seconds * 1000000000;
+  for (;;) {
+    uint32_t news = atomic_load(&the_herd->news);
+    reap();
+    check_failed();
+    if (until(context)) return;
+    int64_t now = now_ns();
+    check_stuck(now);
+    if (now > limit) give_up("%s: not within %d s", what, seconds);
+    futex_wait(&the_herd->news, news, LOOK_NS);
+  }
+}
+
+static void on_child(int number) {
+  int error = errno;
+  (void)number;
+  tell_news();
+  errno = error;
+}
+
+/* ---- life and death ---- */
+
+static void let_go(slot *s) {
+  for (int i = 0; i < LOCKS; i++) {
+    atomic_store(&s->near[i], 0);
+    atomic_store(&s->held[i], 0);
+  }
+  atomic_store(&s->reached, 0);
+  atomic_store(&s->forks, false);
+  atomic_store(&s->goal, UINT64_MAX);
+  s->doomed = false;
+}
+
+void spawn(int i, int armed) {
+  slot *s = &the_herd->slots[i];
+  let_go(s);
+  s->signal = SIGKILL;
+  s->when = (slot_when)choose(3);
+  s->life++;
+  s->stirred_ns = now_ns();
+  s->stirred = atomic_load(&s->progress);
+  atomic_store(&s->armed, armed);
+  atomic_store(&s->began, s->stirred);
+  atomic_store(&s->begun, (uint32_t)s->stirred);
+  atomic_store(&s->quota, (uint32_t)s->stirred + QUOTA);
+  fflush(stdout);
+  pid_t pid = fork();
+  if (pid < 0) give_up("fork: %s", strerror(errno));
+  if (pid > 0) {
+    s->pid = pid;
+    return;
+  }
+  signal(SIGCHLD, SIG_DFL);
+  signal(SIGALRM, SIG_DFL);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != the_herd->driver) _exit(1);
+  me = s;
+  work();
+}
+
+static void condemn(slot *s, way w) {
+  s->doomed = true;
+  s->way = (int)w;
+  if (!atomic_load(&s->reached)) atomic_store(&s->ended_ns, now_ns());
+  kill(s->pid, SIGKILL);
+}
+
+static bool is_dead(void *context) { return !lives(context); }
+
+void end_one(slot *s, way w) {
+  condemn(s, w);
+  await(is_dead, s, STUCK_S, "a process that was killed ends");
+}
+
+static bool are_dead(void *context) {
+  (void)context;
+  for (int i = 0; i < HERD; i++) {
+    if (lives(&the_herd->slots[i])) return false;
+  }
+  return true;
+}
+
+void end_all(void) {
+  for (int i = 0; i < HERD; i++) {
+    slot *s = &the_herd->slots[i];
+    if (lives(s)) condemn(s, WAY_MOMENT);
+  }
+  await(are_dead, NULL, STUCK_S, "all processes that were killed end");
+}
+
+/* ---- instruction by instruction ---- */
+
+static void on_alarm(int number) { (void)number; }
+
+/* Waits for the traced process to stop again. False: it is dead. */
+static bool next_stop(slot *s) {
+  int status;
+  if (waitpid(s->pid, &status, __WALL) < 0) give_up("writer %d was stepped into a wait that does not end", (int)(s - the_herd->slots));
+  if (WIFSTOPPED(status)) return true;
+  note_end(s, status);
+  return false;
+}
+
+static void hear_of_children(bool on) {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(on ? SIG_UNBLOCK : SIG_BLOCK, &child, NULL);
+}
+
+static bool has_ended(const slot *s) {
+  siginfo_t i = {0};
+  return waitid(P_PID, (id_t)s->pid, &i, WEXITED | WNOHANG | WNOWAIT) == 0 && i.si_pid == s->pid;
+}
+
+static bool seize(const slot *s) {
+  static bool refused;
+  if (refused) return false;
+  if (ptrace(PTRACE_SEIZE, s->pid, NULL, PTRACE_O_EXITKILL) == 0) return true;
+  refused = !has_ended(s);
+  if (refused) printf("this machine does not let a process be traced (%s): none is killed between two instructions\n", strerror(errno));
+  return false;
+}
+
+bool step_and_kill(slot *s, uint64_t instructions) {
+  if (!seize(s)) return false;
+  hear_of_children(false);                 /* each stop is a signal */
+  alarm(STUCK_S);
+  bool there = ptrace(PTRACE_INTERRUPT, s->pid, NULL, NULL) == 0 && next_stop(s);
+  for (uint64_t i = 0; there && i < instructions; i++) there = ptrace(PTRACE_SINGLESTEP, s->pid, NULL, NULL) == 0 && next_stop(s);
+  alarm(0);
+  if (lives(s)) condemn(s, WAY_STEPS);
+  while (lives(s)) next_stop(s);
+  hear_of_children(true);
+  return true;
+}
+
+/* ---- the beginning ---- */
+
+static void handle(int number, void (*handler)(int)) {
+  struct sigaction a = {.sa_handler = handler};
+  sigaction(number, &a, NULL);
+}
+
+void herd_begin(void) {
+  static const slot_role roles[SLOTS] = {[SLOT_READERS] = ROLE_READER, ROLE_READER, ROLE_CLEANER, ROLE_CLEANER, ROLE_KEEPER, ROLE_VERIFIER, ROLE_ORPHAN};
+  the_herd = share(sizeof *the_herd);
+  the_herd->driver = getpid();
+  for (int i = 0; i < SLOTS; i++) the_herd->slots[i].role = roles[i];
+  handle(SIGCHLD, on_child);
+  handle(SIGALRM, on_alarm);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);        /* what a dead process leaves behind is ours */
+}

@@ -1,0 +1,41 @@
+/* The driver's hand on its processes. */
+#ifndef SPEC_KILLS_HERD_H
+#define SPEC_KILLS_HERD_H
+
+#include "kills/ledger.h"
+
+#define TEST_HELPER
+#include "c/test.h"
+
+enum { BOUND_S = 2, STUCK_S = 10, LATENCIES_MAX = 1 << 17 };       /* a survivor is served within BOUND_S; whoever runs gets somewhere within STUCK_S */
+
+typedef enum way { WAY_MOMENT, WAY_CALL, WAY_STEPS, WAYS } way;    /* how a process was killed */
+
+typedef struct figures {
+  uint64_t rounds, stores, kills[WAYS], holding, holding_end, in_append, stops, stops_holding, orphans;
+  uint64_t at_call[16];
+  uint64_t verified_kills, verifications, records;                /* kills that a verification has followed; records acknowledged */
+  uint64_t served;                         /* how often survivors were measured */
+  int64_t latencies[LATENCIES_MAX];        /* from the kill until every surviving writer had an append acknowledged that it began after it; nanoseconds */
+} figures;
+
+extern figures the_figures;
+extern test_random the_random;             /* of the driver's choices */
+
+uint64_t choose(uint64_t n);               /* below n */
+
+enum { QUOTA = 2000 };                     /* appends that a writer may begin before the driver gives it more */
+
+void herd_begin(void);
+void spawn(int i, int armed);              /* armed: the changing call at which it kills itself, 0: none */
+bool lives(const slot *s);
+void await(bool (*until)(void *context), void *context, int seconds, const char *what);
+void end_one(slot *s, way w);              /* SIGKILL, and waits for the end */
+void end_all(void);
+_Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Lets the process run on for so many instructions, one by one, and kills it there. False: it is dead already, or this machine does
+** not allow that. */
+bool step_and_kill(slot *s, uint64_t instructions);
+
+#endif

@@ -1,0 +1,114 @@
+/* Processes killed at any moment. A driver lets writers, readers, cleaners and a keeper work on one store, kills them, and keeps a ledger of what was
+** acknowledged; the survivors must go on at once, and what was acknowledged must be there, once, in order, whoever opens the store next.
+**
+**   kills [--seconds N] [--seed SEED] [--folder PATH]
+**
+** They are killed (-9) at random moments, at calls of the file system (before, halfway through, after), and between two instructions; are stopped and go on;
+** die and leave a child that inherited the open store. All choices follow from the seed; what the processes do at the same time does not.
+*/
+#include <ftw.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kills/points.h"
+#include "kills/rounds.h"
+
+enum { ROUNDS_OF_STORE = 40 };
+
+static char folder[120];
+
+/* ---- a store's life ---- */
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
+  (void)st, (void)kind, (void)at;
+  return remove(path);
+}
+
+static void begin_store(void) {
+  if (the_ledger) munmap(the_ledger, sizeof *the_ledger);
+  the_ledger = share(sizeof *the_ledger);
+  the_ledger->salt = test_random_next(&the_random);
+  the_herd->seed = test_random_next(&the_random);
+  snprintf(the_herd->store, sizeof the_herd->store, "%s/%llu", folder, (unsigned long long)++the_figures.stores);
+  verify_still();                          /* makes it */
+}
+
+static void end_store(void) {
+  verify_still();
+  the_figures.records += atomic_load(&the_ledger->acknowledged);
+  if (nftw(the_herd->store, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0) give_up("%s cannot be removed", the_herd->store);
+}
+
+static void run_store(int64_t until) {
+  begin_store();
+  for (int i = 1; i <= ROUNDS_OF_STORE && now_ns() < until; i++) {
+    run_round();
+    if (choose(10) == 0) verify_still();
+    else if (choose(10) == 0) verify_running();
+  }
+  end_store();
+}
+
+/* ---- figures ---- */
+
+static int by_size(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static unsigned long long ull(uint64_t n) { return n; }
+
+static void print_calls(const figures *f) {
+  printf("  at calls:");
+  for (int i = 0; i < CALLS; i++) printf(" %s %llu", point_name((point_call)i), ull(f->at_call[i]));
+  printf("\n");
+}
+
+static void print_figures(double seconds) {
+  figures *f = &the_figures;
+  uint64_t inherited = 0, n = f->served < LATENCIES_MAX ? f->served : LATENCIES_MAX;
+  for (int i = 0; i < LOCKS; i++) inherited += atomic_load(&the_herd->inherited[i]);
+  printf("%llu rounds on %llu stores in %.0f s; %llu kills: %llu at a random moment, %llu at a call of the file system, %llu between instructions (%llu in an append)\n",
+         ull(f->rounds), ull(f->stores), seconds, ull(f->verified_kills), ull(f->kills[WAY_MOMENT]), ull(f->kills[WAY_CALL]), ull(f->kills[WAY_STEPS]), ull(f->in_append));
+  print_calls(f);
+  printf("  %llu died with a shared lock, %llu of them with that of a log's end; %llu times the next to have it was told\n", ull(f->holding), ull(f->holding_end), ull(inherited));
+  printf("  %llu stops, %llu with the lock of a log's end; %llu children inherited an open store and lost their parent\n", ull(f->stops), ull(f->stops_holding), ull(f->orphans));
+  printf("  %llu records acknowledged; %llu read by readers, %llu by %llu verifications\n", ull(f->records), ull(atomic_load(&the_herd->read)),
+         ull(atomic_load(&the_herd->verified)), ull(f->verifications));
+  if (n == 0) return;
+  qsort(f->latencies, n, sizeof *f->latencies, by_size);
+  printf("  every surviving writer was served after %.2f ms (median of %llu), %.2f ms (99 of 100), %.2f ms at most\n", (double)f->latencies[n / 2] / 1e6, ull(f->served),
+         (double)f->latencies[n * 99 / 100] / 1e6, (double)f->latencies[n - 1] / 1e6);
+}
+
+/* ---- the program ---- */
+
+static void make_folder(const char *parent) {
+  snprintf(folder, sizeof folder, "%s/sediment-kills.XXXXXX", parent);
+  if (mkdtemp(folder)) return;
+  perror(folder);
+  exit(2);
+}
+
+int main(int argc, char **argv) {
+  double seconds = 10;
+  uint64_t seed = 1;
+  const char *parent = getenv("TMPDIR");
+  for (int i = 1; i < argc; i++) {
+    if (i + 1 == argc) return fprintf(stderr, "%s: unknown option, or its value is missing\n", argv[i]), 2;
+    else if (strcmp(argv[i], "--seconds") == 0) seconds = atof(argv[++i]);
+    else if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[++i], NULL, 10);
+    else if (strcmp(argv[i], "--folder") == 0) parent = argv[++i];
+    else return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
+  }
+  make_folder(parent ? parent : "/tmp");
+  the_random.state = seed;
+  printf("seed %llu\n", ull(seed));
+  herd_begin();
+  int64_t began = now_ns(), until = began + (int64_t)(seconds * 1e9);
+  while (now_ns() < until) run_store(until);
+  print_figures((double)(now_ns() - began) / 1e9);
+  rmdir(folder);
+  printf("%llu passed, 0 failed\n", ull(the_figures.verified_kills));
+  return the_figures.verified_kills == 0;
+}
