@@ -1,4 +1,4 @@
--- What went wrong at the opening of stores in the field, told again; docs/field-failures-covered.md has the list.
+-- What went wrong at the opening of stores in the field, told again: docs/field-failures-covered.md.
 local support = require "support"
 local disk = require "disk"
 local craft = require "craft"

@@ -1,4 +1,4 @@
--- What went wrong with retention, rolling and the log start in stores in the field, told again; docs/field-failures-covered.md has the list.
+-- What went wrong with retention, rolling and the log start in stores in the field, told again: docs/field-failures-covered.md.
 local support = require "support"
 local disk = require "disk"
 
@@ -60,8 +60,8 @@ describe("field failures of retention:", function()
   it("files of a new segment go with those of a deleted one that had its name (KAFKA-5752, KAFKA-636)", function()
     local path = support.path()
     local store = support.open(path)
-    local topic = store:topic("t", { cleanup_policy = "compact,delete", retention_ms = -1, file_delete_delay_ms = 60000, index_interval_bytes = 0,
-                                     min_cleanable_dirty_ratio = 1 })
+    local topic = store:topic("t", { cleanup_policy = "compact,delete", retention_ms = -1, file_delete_delay_ms = 60000,
+                                     index_interval_bytes = 0, min_cleanable_dirty_ratio = 1 })
     local dir = path .. "/t-0/"
     local function live()
       local list = {}
