@@ -52,24 +52,27 @@ end
 -- ---- sparse files: batches of zeros, of which only the first bytes are on the disk ----
 
 local HEAD, BLOCK = 100, 2 ^ 24
+local heads = {}
 
--- A batch of exactly `size` bytes.
-local function sized(key, size)
-  local n = size - HEAD
-  local more = size - #craft.batch { { key = key, value = ("\0"):rep(n) } }
-  local bytes = craft.batch { { key = key, value = ("\0"):rep(n + more) } }
-  assert(#bytes == size and bytes:find("^%z*$", HEAD + 1), "another size will do")
-  return bytes
+-- The first bytes of a batch of `size` bytes, at least 8 KiB; zeros follow.
+local function head(key, size)
+  local name = key .. size
+  if not heads[name] then
+    local n = size - 61 - 5 - #key - 2 * (size < 2 ^ 20 and 3 or 4)         -- two lengths of that many bytes
+    local bytes = craft.batch { { key = key, value = ("\0"):rep(n) } }
+    assert(#bytes == size, "another size will do")
+    heads[name] = bytes:sub(1, HEAD)
+  end
+  return heads[name]
 end
 
 --- Writes a .log of `size` bytes to `path`: batches of 16 MiB, and a last one of what is left. Returns the offset behind them.
 function craft.sparse(path, base, size, key)
   local full = math.ceil(size / BLOCK) - 1
-  local head, last = sized(key, BLOCK), sized(key, size - full * BLOCK)
   local f = assert(io.open(path, "wb"))
   for i = 0, full do
     f:seek("set", i * BLOCK)
-    f:write((craft.at(base + i, i < full and head or last):sub(1, HEAD)))
+    f:write(craft.at(base + i, head(key, i < full and BLOCK or size - full * BLOCK)))
   end
   f:close()
   assert(disk.run(("truncate -s %.0f '%s'"):format(size, path)) == 0)

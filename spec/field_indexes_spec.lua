@@ -263,7 +263,7 @@ describe("field failures of indexes:", function()
     end
   end)
 
-  it("an index that is cut under the program kills it (KAFKA-4614, SIGBUS)", function()
+  it("a file that is cut under the program kills it (KAFKA-4614, SIGBUS)", function()
     local path = support.path()
     local topic, times = random_store(path, 9)
     local before = answers(topic, times, topic:latest())
@@ -279,5 +279,11 @@ describe("field failures of indexes:", function()
     end
     topic:compact { force = true }
     assert(#support.collect(topic:records()) > 5)
+
+    support.damaged()                                         -- a .log, too: what was in it is told, the rest is read
+    local closed = topic:segments()[1]
+    assert.equal(0, disk.run(("truncate -s '<100' '%s'"):format(closed.path)))
+    assert.equal("corrupt", support.raised(function() return support.words(topic:records()) end).code)
+    assert(#support.collect(topic:records { from = topic:segments()[2].base_offset }) > 0)
   end)
 end)
