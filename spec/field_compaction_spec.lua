@@ -5,7 +5,7 @@ local craft = require "craft"
 
 local DAY = 86400000
 
-describe("field failures of compaction:", function()
+describe("compaction, where others have failed,", function()
   after_each(support.cleanup)
 
   local function compacted(config, options)
@@ -27,7 +27,7 @@ describe("field failures of compaction:", function()
     return text
   end
 
-  it("an empty value is taken for a deletion, a missing one for a value (Pulsar 1525, 25817)", function()
+  it("keeps an empty value, which is no tombstone, and takes a missing one for one (Pulsar 1525, 25817)", function()
     local topic = compacted { delete_retention_ms = 0 }
     topic:append_batch { { key = "k1", value = "v" }, { key = "k1", value = "" }, { key = "k2", value = "v" }, { key = "k2" },
                          { key = "k3", value = "v" }, { key = "k3", headers = { { "h", ("x"):rep(100) } } } }
@@ -44,7 +44,7 @@ describe("field failures of compaction:", function()
     assert.equal(0, clean(topic).partitions)
   end)
 
-  it("a gap at the end of what was cleaned is cleaned for ever (KAFKA-8764)", function()
+  it("does not clean again for a gap before the next segment (KAFKA-8764)", function()
     local dir = craft.directory {
       [0] = craft.record(0, "a", "1") .. craft.record(1, "a", "2") .. craft.record(4, "b", "1"),
       [10] = craft.record(10, "a", "3"),
@@ -70,7 +70,7 @@ describe("field failures of compaction:", function()
     return topic
   end
 
-  it("a first dirty offset within the active segment is cleaned for ever (KAFKA-9826)", function()
+  it("leaves a log alone whose first dirty offset is in the active segment (KAFKA-9826)", function()
     local topic = started_in_active(7)
     topic:flush()
     local before = files(topic)
@@ -80,7 +80,7 @@ describe("field failures of compaction:", function()
     assert.equal("k=8 k=9", support.words(topic:records()))
   end)
 
-  it("a log start above the active segment's base fails the cleaner, for good (KAFKA-9133)", function()
+  it("goes on when the log start has passed the active segment's base (KAFKA-9133)", function()
     local topic = started_in_active(8)
     assert.same({ 0, 0 }, { clean(topic).partitions, clean(topic).corrupt })
     assert.equal("k=9", support.words(topic:records()))
@@ -92,7 +92,7 @@ describe("field failures of compaction:", function()
     assert.equal("k=10", support.words(topic:records()))
   end)
 
-  it("a cleaner's checkpoint beyond the log, or below its start, keeps it from cleaning (KAFKA-1641, KAFKA-3330)", function()
+  it("puts a checkpoint right that is beyond the log or below its start (KAFKA-1641, KAFKA-3330)", function()
     for _, checkpoint in ipairs { 1000000000, 101, 2 } do
       local path = support.path()
       local store = support.open(path)
@@ -115,7 +115,7 @@ describe("field failures of compaction:", function()
     end
   end)
 
-  it("sizes beyond 2 GiB overflow: the log is not cleaned, not deleted (KAFKA-6030, KAFKA-5584)", function()
+  it("counts sizes beyond 2 GiB, as retention does (KAFKA-6030, KAFKA-5584)", function()
     local GIB, dir, folder = 2 ^ 30, craft.directory {}
     local second = craft.sparse(dir .. "/" .. disk.log(0), 0, 1.2 * GIB - 1.2 * GIB % 1, "a")
     local third = craft.sparse(dir .. "/" .. disk.log(second), second, 1.2 * GIB - 1.2 * GIB % 1, "b")
@@ -138,7 +138,7 @@ describe("field failures of compaction:", function()
     assert.equal("c=1", support.words(topic:records()))
   end)
 
-  it("emptied segments more than 2^31 offsets apart are left, and written anew each time (KAFKA-12889)", function()
+  it("merges emptied segments more than 2^31 offsets apart, once (KAFKA-12889)", function()
     local far = 2 ^ 31 + 10
     local dir = craft.directory {
       [0] = craft.record(0, "a", "1"), [far] = craft.record(far, "a", "2"), [2 * far] = craft.record(2 * far, "a", "3"),
@@ -163,7 +163,7 @@ describe("field failures of compaction:", function()
     assert.equal(0, clean(topic).partitions)
   end)
 
-  it("a batch over max.message.bytes, or one that a horizon makes larger, fails the cleaner (KAFKA-5316, 6834, 4019)", function()
+  it("takes batches over max.message.bytes, and ones that a horizon makes larger (KAFKA-5316, KAFKA-6834, KAFKA-4019)", function()
     local topic = compacted { max_message_bytes = 20000, segment_bytes = 20000, delete_retention_ms = DAY }
     local records, n = {}, 0
     repeat
@@ -190,7 +190,7 @@ describe("field failures of compaction:", function()
 
   -- Without one record, and in the codec's default level, the batches take more room than before in its best.
   for codec, config in pairs { gzip = { compression_gzip_level = 9 }, zstd = { compression_zstd_level = 22 } } do
-    it("batches that recompression makes larger do not fit their segment (KAFKA-20036): " .. codec, function()
+    it("takes batches that recompression makes larger than their segment (KAFKA-20036): " .. codec, function()
       local topic = compacted(config)
       if select(3, topic:append_batch({ { key = "a" } }, { compression = codec })) then return pending(codec .. " is not built in") end
       topic:roll()
@@ -218,14 +218,14 @@ describe("field failures of compaction:", function()
     end)
   end
 
-  it("a compacting topic stores half of a batch with a record that has no key (KAFKA-1755)", function()
+  it("refuses a whole batch for one record without a key (KAFKA-1755)", function()
     local topic = compacted()
     assert.equal("invalid_record", select(3, topic:append_batch { { value = "x" }, { key = "a", value = "y" } }))
     assert.equal("invalid_record", select(3, topic:append_batch { { key = "a", value = "y" }, { value = "x" } }))
     assert.same({ 0, "" }, { topic:latest(), support.words(topic:records()) })
   end)
 
-  it("records beside ones without key or value are lost with them (Pulsar 20980)", function()
+  it("drops records without a key, and no others of their batch (Pulsar 20980)", function()
     local topic = support.topic()
     topic:append_batch { { value = "x" }, { key = "a", value = "y" }, {}, { key = "b", value = "z" }, { key = "c" } }
     topic:append("tail", "1")
@@ -235,7 +235,7 @@ describe("field failures of compaction:", function()
     assert.equal("a=y b=z c- tail=1", support.words(topic:records()))
   end)
 
-  it("a log that is empty, or of which nothing stays, fails the cleaner or holds readers up (Pulsar 6237, 6795, 21917)", function()
+  it("of nothing, and down to nothing, ends, and so do readers (Pulsar 6237, 6795, 21917)", function()
     local topic, store = compacted { delete_retention_ms = 0 }
     assert.equal(0, clean(topic).partitions)
     topic:roll()
@@ -261,7 +261,7 @@ describe("field failures of compaction:", function()
   end)
 
   -- One idempotent batch of Kafka's, of producer 9 with the key d, whose sequence is used again and again.
-  it("emptied batches of producers pile up (KAFKA-8335, KAFKA-5490)", function()
+  it("keeps one emptied batch of a producer, its last (KAFKA-8335, KAFKA-5490)", function()
     local kafka = disk.read(support.kafka_directory "spanning" .. "/" .. disk.log(3))
     local b = disk.batches(kafka)[6]
     local batch = kafka:sub(b.position + 1, b.position + b.size)
@@ -295,7 +295,7 @@ describe("field failures of compaction:", function()
     assert.equal("9:1 12:1", shape())
   end)
 
-  it("one damaged log stops the cleaner for all, or is laundered (KAFKA-7215, KAFKA-8725)", function()
+  it("leaves a damaged log as it is, and cleans the others (KAFKA-7215, KAFKA-8725)", function()
     support.damaged()
     local store = support.open()
     local A, B = store:topic("a", { cleanup_policy = "compact" }), store:topic("b", { cleanup_policy = "compact" })
@@ -319,7 +319,7 @@ describe("field failures of compaction:", function()
     assert.equal("own1=x own2=x own3=x own4=x own5=x k=value 6 own6=x", support.words(B:records()))
   end)
 
-  it("tombstones in old clean segments stay when new dirty ones come all the time (Redpanda 24323, 23380, 24500)", function()
+  it("takes tombstones in old clean segments when new ones come all the time (Redpanda 24323, 23380, 24500)", function()
     local topic = compacted { delete_retention_ms = 1000, segment_bytes = 200, min_cleanable_dirty_ratio = 0 }
     for i = 1, 6 do
       topic:append("old" .. i, ("x"):rep(50))

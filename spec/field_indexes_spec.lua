@@ -5,7 +5,7 @@ local craft = require "craft"
 
 local FAR = 2 ^ 31
 
-describe("field failures of indexes:", function()
+describe("indexes, where others have failed,", function()
   after_each(support.cleanup)
 
   local function name(base, extension) return string.format("%020d", base) .. extension end
@@ -53,7 +53,7 @@ describe("field failures of indexes:", function()
     return path .. ".crashed"
   end
 
-  it("a segment that is rolled while it is empty exists already (KAFKA-6492, KAFKA-6388)", function()
+  it("let an empty segment be rolled again and again (KAFKA-6492, KAFKA-6388)", function()
     local topic = support.topic { segment_index_bytes = 8, index_interval_bytes = 0, segment_bytes = 200 }
     for i = 0, 9 do
       assert.equal(i, topic:roll())
@@ -67,7 +67,7 @@ describe("field failures of indexes:", function()
     assert.equal(12, #support.collect(topic:records()))
   end)
 
-  it("a log that was cut to nothing exists already when it rolls (KAFKA-6492, KAFKA-6388)", function()
+  it("let a segment be rolled that was cut to nothing (KAFKA-6492, KAFKA-6388)", function()
     local path = support.path()
     local store = support.open(path)
     local topic = store:topic("t", { index_interval_bytes = 0 })
@@ -92,7 +92,7 @@ describe("field failures of indexes:", function()
     assert.equal("a=1 c=1 c=2 c=3", support.words(topic:records()))
   end)
 
-  it("many batches that come at once get one index entry (KAFKA-806)", function()
+  it("have an entry for each of many batches that come at once (KAFKA-806)", function()
     local batch, log = craft.batch { { key = "k", value = "v" }, { key = "k", value = "w" } }, {}
     for i = 0, 99 do log[i + 1] = craft.at(2 * i, batch) end
     for _, closed in ipairs { true, false } do
@@ -105,7 +105,7 @@ describe("field failures of indexes:", function()
   end)
 
   -- Tails cut where an index entry points, in between, below the first entry: indexes are as those made from the file alone.
-  it("indexes tell of what a cut has taken (KAFKA-588, KAFKA-4734, KAFKA-4099)", function()
+  it("tell of nothing that a cut has taken (KAFKA-588, KAFKA-4734, KAFKA-4099)", function()
     local path = support.path()
     local topic = support.open(path):topic("t", { index_interval_bytes = 150, segment_ms = 1000 })
     for i = 0, 11 do topic:append_batch { { key = "k" .. i, value = ("v"):rep(20), timestamp = support.now + i } } end
@@ -145,7 +145,7 @@ describe("field failures of indexes:", function()
     end
   end)
 
-  it("offsets 2^31 above a segment's base overflow its index (Redpanda 26431, 25979)", function()
+  it("hold offsets up to 2^31 above the base, and no more (Redpanda 26431, 25979)", function()
     local base = 5000
     local dir = craft.directory {
       [base] = craft.record(base, "a", "1", 100) .. craft.record(base + 7, "b", "1", 200) .. craft.record(base + FAR - 1, "c", "1", 300),
@@ -179,7 +179,7 @@ describe("field failures of indexes:", function()
     assert.is_nil((topic:offset_for_time(401)))
   end)
 
-  it("positions overflow in a segment of nearly 2 GiB (KAFKA-6292, KAFKA-1670, KAFKA-4576)", function()
+  it("hold positions up to 2 GiB (KAFKA-6292, KAFKA-1670, KAFKA-4576)", function()
     local dir = craft.directory {}
     local next_offset = craft.sparse(dir .. "/" .. disk.log(0), 0, FAR - 200, "a")
     local topic, store, path = craft.import(dir, { segment_bytes = FAR - 1, retention_ms = -1, segment_ms = "300000d" })
@@ -200,7 +200,7 @@ describe("field failures of indexes:", function()
     check(support.open(path):topic "t")
   end)
 
-  it("a segment beyond 2 GiB, as recompression may make it, has an index that overflows (KAFKA-20036)", function()
+  it("leave out what lies beyond 2 GiB, as recompression may make it (KAFKA-20036)", function()
     local dir = craft.directory {}
     local last = craft.sparse(dir .. "/" .. disk.log(0), 0, FAR + 3 * 2 ^ 24 + 200000, "a") - 1
     disk.write(dir .. "/" .. disk.log(last + 1), "")
@@ -246,13 +246,13 @@ describe("field failures of indexes:", function()
     end
   end
 
-  it("what is rebuilt from the log answers otherwise than what was there (NATS 4842)", function()
+  it("answer the same when they are rebuilt (NATS 4842)", function()
     survives(function(dir)
       for _, file in ipairs(disk.list(dir, "index")) do os.remove(dir .. file) end
     end)
   end)
 
-  it("a missing or empty index of the last segment crashes the program (Redpanda 10118, 1976)", function()
+  it("may be missing or empty, those of the last segment too (Redpanda 10118, 1976)", function()
     for _, extension in ipairs { ".index", ".timeindex" } do
       for _, empty in ipairs { true, false } do
         survives(function(dir, topic)
@@ -263,7 +263,7 @@ describe("field failures of indexes:", function()
     end
   end)
 
-  it("a file that is cut under the program kills it (KAFKA-4614, SIGBUS)", function()
+  it("may be cut under the program, and so may a log (KAFKA-4614)", function()
     local path = support.path()
     local topic, times = random_store(path, 9)
     local before = answers(topic, times, topic:latest())

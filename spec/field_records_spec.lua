@@ -2,10 +2,10 @@
 local support = require "support"
 local disk = require "disk"
 
-describe("field failures of look-ups by time:", function()
+describe("look-ups by time, where others have failed,", function()
   after_each(support.cleanup)
 
-  it("a deleted record hides the later ones from a look-up (franz-go 1432, 1433)", function()
+  it("go on behind a deleted record (franz-go 1432, 1433)", function()
     local topic = support.topic { retention_ms = -1 }
     topic:append_batch { { key = "a", value = "1", timestamp = 100 }, { key = "b", value = "1", timestamp = 50 } }
     topic:roll()
@@ -18,7 +18,7 @@ describe("field failures of look-ups by time:", function()
     assert.equal("c=1", support.words(topic:records { from = { time = 80 } }))
   end)
 
-  it("nothing found looks like a failure, or like an offset below the log start (Redpanda 4308, 18599)", function()
+  it("say nil for none, and never an offset below the log start (Redpanda 4308, 18599)", function()
     local topic = support.topic { retention_ms = -1 }
     assert.same({ n = 1 }, { n = select("#", topic:offset_for_time(0)), topic:offset_for_time(0) })
     for i = 0, 9 do topic:append("k", tostring(i), { timestamp = 1000 + i }) end
@@ -30,7 +30,7 @@ describe("field failures of look-ups by time:", function()
     assert.equal("", support.words(topic:records { from = { time = 0 } }))
   end)
 
-  it("the largest time in a batch is found at the wrong record (KAFKA-16310, KAFKA-16342, KAFKA-12981)", function()
+  it("find the first record with the largest time of a batch (KAFKA-16310, KAFKA-16342, KAFKA-12981)", function()
     for _, codec in ipairs { "none", "gzip", "snappy", "lz4", "zstd" } do
       local path = support.path()
       local store = support.open(path)
@@ -52,7 +52,7 @@ describe("field failures of look-ups by time:", function()
     end
   end)
 
-  it("times below zero are taken for times (UnifiedLogTest.testAppendWithNoTimestamp)", function()
+  it("take no time below zero; -1 is none (testAppendWithNoTimestamp)", function()
     local topic = support.topic { retention_ms = 1000 }
     for _, ms in ipairs { -2, -3, -10 ^ 9, -2 ^ 53 } do
       assert.equal("invalid_timestamp", select(3, topic:append("k", "v", { timestamp = ms })))
@@ -72,7 +72,7 @@ describe("field failures of look-ups by time:", function()
   end)
 end)
 
-describe("field failures of sizes:", function()
+describe("sizes, where others have failed,", function()
   after_each(support.cleanup)
 
   local function of(size, n)                                  -- a batch of n records, `size` bytes as a whole
@@ -82,7 +82,7 @@ describe("field failures of sizes:", function()
     return batch
   end
 
-  it("max.message.bytes means a record, or a batch before compression (KAFKA-4203, librdkafka 1472)", function()
+  it("count by the batch as it is written (KAFKA-4203, librdkafka 1472)", function()
     local topic = support.topic { max_message_bytes = 110, segment_bytes = 120 }
     topic:append_batch(of(110, 2))
     assert.equal(110, topic:segments()[1].size)
@@ -105,10 +105,10 @@ describe("field failures of sizes:", function()
   end)
 end)
 
-describe("field failures of consumers:", function()
+describe("consumers, where others have failed,", function()
   after_each(support.cleanup)
 
-  it("a position outside the log is answered with other records (librdkafka 521, 3745, confluent-kafka-dotnet 2009)", function()
+  it("hear that a position is outside the log (librdkafka 521, 3745, confluent-kafka-dotnet 2009)", function()
     local topic = support.topic { retention_ms = -1 }
     for i = 0, 99 do topic:append("k", tostring(i)) end
     topic:delete_records(50)
@@ -124,7 +124,7 @@ describe("field failures of consumers:", function()
   end)
 
   -- What a group's log of committed offsets will be: of each key the latest counts, a tombstone is no commit.
-  it("what a compacted log stands for is not its latest values (librdkafka 1442, 1372)", function()
+  it("find the latest value of a key in a compacted log, and none behind a tombstone (librdkafka 1442, 1372)", function()
     local path = support.path()
     local store = support.open(path)
     local topic = store:topic("t", { cleanup_policy = "compact", delete_retention_ms = 1000 })
@@ -151,7 +151,7 @@ describe("field failures of consumers:", function()
     assert.equal("c=5 a=5", support.words(topic:records()))
   end)
 
-  it("a tombstone of a key that nobody has seen fails the start (KAFKA-17306)", function()
+  it("bear a tombstone of a key that they have not seen (KAFKA-17306)", function()
     local topic, store = support.topic { cleanup_policy = "compact" }
     topic:append("never", nil)
     topic:append("never", nil)

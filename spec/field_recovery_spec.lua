@@ -3,7 +3,7 @@ local support = require "support"
 local disk = require "disk"
 local craft = require "craft"
 
-describe("field failures of recovery:", function()
+describe("opening, where others have failed,", function()
   after_each(support.cleanup)
 
   local function name(base, extension) return string.format("%020d", base) .. extension end
@@ -19,7 +19,7 @@ describe("field failures of recovery:", function()
     return copy
   end
 
-  it("a log that begins at another offset than 0 is emptied at a restart (NATS 6753)", function()
+  it("keeps a log that begins at another offset than 0 (NATS 6753)", function()
     local topic, store, path = craft.import(craft.directory { [1000] = craft.record(1000, "a", "1") }, { retention_ms = -1 })
     for i = 1, 3 do
       assert.equal(1000 + i, (topic:append("b", tostring(i))))
@@ -33,7 +33,7 @@ describe("field failures of recovery:", function()
     assert.equal(1000, topic:earliest())
   end)
 
-  it("zeros at the end, as preallocation and a loss of power leave them, are read for ever (ext4, XFS)", function()
+  it("cuts zeros at the end, as preallocation and a loss of power leave them (ext4, XFS)", function()
     for _, lost_power in ipairs { false, true } do
       local path = support.path()
       local topic = support.open(path):topic("t", { preallocate = true, segment_bytes = 8192 })
@@ -54,7 +54,7 @@ describe("field failures of recovery:", function()
     end
   end)
 
-  it("an empty last segment without an index makes an orderly closed log look damaged (KAFKA-13603)", function()
+  it("takes an empty last segment without an index for what it is (KAFKA-13603)", function()
     for _, missing in ipairs { {}, { ".index" }, { ".timeindex" }, { ".index", ".timeindex" } } do
       local path = support.path()
       local store = support.open(path)
@@ -70,7 +70,7 @@ describe("field failures of recovery:", function()
     end
   end)
 
-  it("a checkpoint that is empty, cut or garbage keeps the store from opening (KAFKA-1758, KAFKA-1539)", function()
+  it("does without checkpoints that are empty, cut or garbage (KAFKA-1758, KAFKA-1539)", function()
     local path = support.path()
     local store = support.open(path)
     local topic = store:topic("t", { cleanup_policy = "compact,delete", retention_ms = -1 })
@@ -118,7 +118,7 @@ describe("field failures of recovery:", function()
 
   local MEMBERS = { ".index", ".timeindex", ".digest" }
 
-  it("a missing or forgotten index file keeps the log from opening (KAFKA-6324, KAFKA-6194, KAFKA-6322)", function()
+  it("makes missing index files anew, and removes forgotten ones (KAFKA-6324, KAFKA-6194, KAFKA-6322)", function()
     local path = support.path()
     local _, store = four_segments(path, { index_interval_bytes = 0 })
     store:close()
@@ -152,7 +152,7 @@ describe("field failures of recovery:", function()
     end
   end)
 
-  it("a file that is missing when its segment is deleted fails the deletion (KAFKA-6324, KAFKA-6194, KAFKA-6322)", function()
+  it("lets segments be deleted that lack a file (KAFKA-6324, KAFKA-6194, KAFKA-6322)", function()
     for _, extension in ipairs { ".index", ".timeindex", ".digest", ".log" } do
       local path = support.path()
       local topic, store = four_segments(path, { file_delete_delay_ms = 1000, retention_ms = -1 })
@@ -170,7 +170,7 @@ describe("field failures of recovery:", function()
     end
   end)
 
-  it("a missing segment keeps the log from opening, or goes unnoticed (KAFKA-6324, KAFKA-6194, KAFKA-6322)", function()
+  it("goes on without a lost segment, and tells (KAFKA-6324, KAFKA-6194, KAFKA-6322)", function()
     support.damaged()
     for base = 0, 6, 2 do
       for _, lost_power in ipairs { false, true } do
@@ -193,7 +193,7 @@ describe("field failures of recovery:", function()
     end
   end)
 
-  it("a log whose end is below its start cannot be opened (KAFKA-10101)", function()
+  it("makes an empty log of one whose end is below its start (KAFKA-10101)", function()
     for _, lost_power in ipairs { false, true } do
       for _, left in ipairs { 0, 1, 2 } do
         local path = support.path()

@@ -4,7 +4,7 @@ local disk = require "disk"
 
 local DAY = 86400000
 
-describe("field failures of retention:", function()
+describe("retention, where others have failed,", function()
   after_each(support.cleanup)
 
   -- A batch of exactly `size` bytes.
@@ -19,7 +19,7 @@ describe("field failures of retention:", function()
     return table.concat(list, " ")
   end
 
-  it("retention.bytes takes a segment too many, or one too few (KAFKA-4788, KAFKA-4092)", function()
+  it("by size is exact (KAFKA-4788, KAFKA-4092)", function()
     local topic = support.topic { retention_ms = -1 }         -- segment.bytes is above retention.bytes: a GiB
     for i = 1, 4 do
       put(topic, i < 4 and 200 or 100)
@@ -42,7 +42,7 @@ describe("field failures of retention:", function()
     assert.same({ 3, 4 }, { topic:earliest(), topic:latest() })
   end)
 
-  it("one retention does half of what is due (KAFKA-12177)", function()
+  it("does all that is due at once (KAFKA-12177)", function()
     local topic = support.topic { retention_ms = 1000 }
     local now = support.now
     for i, t in ipairs { now, now - 5000, now - 5000, now, now } do
@@ -57,7 +57,7 @@ describe("field failures of retention:", function()
     for _ = 1, 2 do assert.same({ segments = 0, bytes = 0 }, topic:retain()) end
   end)
 
-  it("files of a new segment go with those of a deleted one that had its name (KAFKA-5752, KAFKA-636)", function()
+  it("unlinks a deleted segment's files, and none of a new one with its name (KAFKA-5752, KAFKA-636)", function()
     local path = support.path()
     local store = support.open(path)
     local topic = store:topic("t", { cleanup_policy = "compact,delete", retention_ms = -1, file_delete_delay_ms = 60000,
@@ -100,7 +100,7 @@ describe("field failures of retention:", function()
     assert.equal("", support.words(support.open(path):topic("t"):records { to = base }))
   end)
 
-  it("a log start in the middle of a batch comes back wrong (KAFKA-6975)", function()
+  it("keeps a log start in the middle of a batch (KAFKA-6975)", function()
     local path = support.path()
     local store = support.open(path)
     local topic = store:topic("t", { retention_ms = -1 })
@@ -126,7 +126,7 @@ describe("field failures of retention:", function()
     end
   end)
 
-  it("records' own time and the clock are mixed up when a segment is rolled (timeWaitedForRoll)", function()
+  it("leaves rolling to the records' own time, or to the clock, not to both (timeWaitedForRoll)", function()
     local topic = support.topic { segment_ms = 1000, message_timestamp_before_max_ms = 2 ^ 63, retention_ms = -1 }
     put(topic, 100, 0)
     support.now = support.now + DAY
@@ -146,7 +146,7 @@ describe("field failures of retention:", function()
     assert.equal("0 3 4 6", bases(topic))
   end)
 
-  it("the largest times and limits overflow (KAFKA-985, KAFKA-17415)", function()
+  it("bears the largest times and limits (KAFKA-985, KAFKA-17415)", function()
     local LARGEST, last = 2 ^ 63, 2 ^ 53                      -- a limit for ever; the last time that a number can tell on both Luas
     local path = support.path()
     local store = support.open(path, { options = { ["linger.ms"] = LARGEST, ["log.retention.check.interval.ms"] = LARGEST } })
