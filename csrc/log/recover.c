@@ -430,6 +430,7 @@ static int recover_segments(recovery *r) {
   for (size_t i = 0; rc == 0 && i + 1 < r->count; i++) rc = recover_closed(r, r->bases[i], r->bases[i + 1]);
   if (rc == 0) rc = recover_last(r, r->bases[r->count - 1]);
   if (rc == 0) count_missing(r);
+  if (r->state.clean && !r->broker && r->bases[0] > start) r->corrupt++;      /* the first was lost: who deletes one says where the log starts */
   if (r->state.log_start > r->log_start && r->state.log_start <= r->end.sealed_end) r->log_start = r->state.log_start;
   if (rc == 0 && end_with_stage(r) < r->log_start) rc = start_empty(r, next_free_offset(r, r->log_start));
   return rc;
