@@ -92,7 +92,7 @@ $(eval $(call module,luajit))
 
 $(O)/spec/obj/%.o: spec/c/%.c Makefile
 	@mkdir -p $(@D)
-	$(COMPILE) -Ispec/c -c -o $@ $<
+	$(COMPILE) -Ispec/c -Ispec -c -o $@ $<
 
 $(O)/spec/libhelpers.a: $(HELPER_SRC:spec/c/%.c=$(O)/spec/obj/%.o)
 	@mkdir -p $(@D)
@@ -100,7 +100,9 @@ $(O)/spec/libhelpers.a: $(HELPER_SRC:spec/c/%.c=$(O)/spec/obj/%.o)
 	$(AR) rcs $@ $^
 
 $(O)/spec/%_test: $(O)/spec/obj/%_test.o $(O)/spec/libhelpers.a $(O)/libsediment.a
-	$(LINK) -o $@ $^ $(LDLIBS)
+	$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
+
+$(O)/spec/power_loss_test: $(O)/spec/sim/disk.o $(O)/spec/sim/disk_crash.o
 
 # ---- crashes on a simulated disk ----
 

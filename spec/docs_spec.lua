@@ -1,4 +1,4 @@
--- The documentation against the code: configs, options, and the bytes of the worked examples.
+-- The documentation against the code: configs, options, the bytes of the worked examples, the tests that are named.
 local sediment = require "sediment"
 local support = require "support"
 local disk = require "disk"
@@ -147,5 +147,67 @@ describe("docs/format.md", function()
     local store = support.open(path)
     assert.same({ "latest", "readings" }, store:topics())
     assert.equal(3600000, assert(store:topic "latest"):config()["delete.retention.ms"])
+  end)
+end)
+
+describe("docs/field-failures-covered.md", function()
+  local NUMBERS = "2 4 5 9 10 11 12 13 15 16 17 18 19 20 21 22 23 24 25 26 29 32 33 34 35 36 37 38 39 40 41 43 44 45 46 47 "
+    .. "50 51 52 54 55 56 57 59 60 61 62 63 64 65 66 67 68 69 70"
+  local root = scripts.root .. "/"
+
+  -- The rows of its tables: { number, what covers it } each.
+  local function rows()
+    local list = {}
+    for line in disk.read(root .. "docs/field-failures-covered.md"):gmatch "[^\n]+" do
+      local number, covered = line:match "^| (%d+) | [^|]+ | [^|]+ | ([^|]+) |$"
+      if number then list[#list + 1] = { number, covered } end
+      assert(number or not line:find "^| %d", "a row that is none: " .. line)
+    end
+    return list
+  end
+
+  -- Whether the file has the test: in a spec's name what is added to it may follow.
+  local function has_test(file, name)
+    local text = disk.read(root .. file)
+    return text:find((file:find "%.lua$" and 'it("%s"' or "TEST(%s)"):format(name), 1, true) ~= nil
+  end
+
+  -- How many tests a cell names: a file, then those in it. One of the simulations, which has no named tests, counts as well.
+  local function count_tests(covered)
+    local file, named, count = "the cell", true, 0
+    for mark, text in covered:gmatch '([`"])([^`"]+)%1' do
+      if mark == '"' then
+        assert(file:find "^spec/" and has_test(file, text), file .. " has no test " .. text)
+        named, count = true, count + 1
+      elseif text:find "^spec/" then
+        assert(named, file .. " is named without a test")
+        assert(disk.exists(root .. text), text .. " is missing")
+        file, named = text, text:find "^spec/sim/" ~= nil
+      end
+    end
+    assert(named, file .. " is named without a test")
+    return count
+  end
+
+  it("has each of the 55 numbers once, in order", function()
+    local list = {}
+    for i, row in ipairs(rows()) do list[i] = row[1] end
+    assert.equal(55, #list)
+    assert.equal(NUMBERS, table.concat(list, " "))
+  end)
+
+  it("names tests that exist, or says why a failure is impossible", function()
+    for _, row in ipairs(rows()) do
+      assert(count_tests(row[2]) > 0 or row[2]:find "^impossible: ", row[1] .. " is not covered")
+    end
+  end)
+
+  it("names every test of the specs that were written for it", function()
+    local document = disk.read(root .. "docs/field-failures-covered.md")
+    for _, spec in ipairs(disk.list(root .. "spec", "field_")) do
+      for name in disk.read(root .. "spec/" .. spec):gmatch ' it%("([^"]+)"' do
+        assert(document:find('"' .. name .. '"', 1, true), spec .. ": " .. name .. " is not in the list")
+      end
+    end
   end)
 end)

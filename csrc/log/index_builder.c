@@ -20,6 +20,9 @@ int sdm_index_builder_finish(sdm_index_builder *x) {
   return sdm_buf_append(&x->timeindex, bytes, sizeof bytes);
 }
 
+/* Compression may make a cleaned segment larger than the positions of an index go: readers walk there from the last entry. */
+static bool has_room_for(int64_t position) { return position <= INT32_MAX; }
+
 static int add_entries(sdm_index_builder *x, int64_t last_offset, int64_t position) {
   uint8_t bytes[SDM_INDEX_ENTRY];
   sdm_index_entry e = {last_offset, position};
@@ -35,7 +38,7 @@ int sdm_index_builder_add(sdm_index_builder *x, const sdm_batch *b, int64_t posi
     x->max_timestamp = b->max_timestamp;
     x->max_timestamp_offset = sdm_batch_last_offset(b);
   }
-  if (x->bytes_since_index > x->interval) rc = add_entries(x, sdm_batch_last_offset(b), position);
+  if (x->bytes_since_index > x->interval && has_room_for(position)) rc = add_entries(x, sdm_batch_last_offset(b), position);
   x->bytes_since_index += b->size;
   return rc == 0 ? sdm_digest_add(&x->digest, b, position) : rc;
 }

@@ -332,6 +332,14 @@ static void count_lost(recovery *r, const sdm_segment *s, const sdm_end *page) {
   if (its && s->size < position) r->truncated += position - s->size;
 }
 
+/* The last segment itself is not there: it was lost, with all that those say was in it. */
+static void count_missing(recovery *r) {
+  const sdm_end *page = sdm_control_end(r->before);
+  bool told = r->same_boot || (r->state.clean && !r->broker);
+  if (!told || r->truncated > 0 || r->damaged_end || r->end.sealed_end >= (r->same_boot ? page->sealed_end : r->state.end)) return;
+  r->truncated = r->same_boot ? page->position : r->state.position;
+}
+
 static int recover_last(recovery *r, int64_t base) {
   sdm_segment *s;
   sdm_scan_result found;
@@ -420,7 +428,8 @@ static int64_t end_with_stage(const recovery *r) {
 }
 
 static int recover_segments(recovery *r) {
-  int rc = sdm_recover_files(r->log->fs, r->log->dir, &r->bases, &r->count);
+  int64_t start = r->log_start > r->state.log_start ? r->log_start : r->state.log_start;
+  int rc = sdm_recover_files(r->log->fs, r->log->dir, start, &r->bases, &r->count);
   int64_t broker_end;
   if (rc == 0) rc = sdm_broker_end(r->log->fs, r->log->dir, &broker_end);
   if (rc < 0) return rc;
@@ -429,6 +438,7 @@ static int recover_segments(recovery *r) {
   if (broker_end > r->state.foreign_end) r->state.foreign_end = broker_end;
   forget_unfinished_roll(r);
   if (r->count == 0) {
+    count_missing(r);
     r->fresh = r->state.sequence == 0;
     sdm_free(r->bases);
     r->bases = sdm_malloc(sizeof *r->bases);
@@ -436,6 +446,8 @@ static int recover_segments(recovery *r) {
   }
   for (size_t i = 0; rc == 0 && i + 1 < r->count; i++) rc = recover_closed(r, r->bases[i], r->bases[i + 1]);
   if (rc == 0) rc = recover_last(r, r->bases[r->count - 1]);
+  if (rc == 0) count_missing(r);
+  if (r->state.clean && !r->broker && r->bases[0] > start) r->corrupt++;      /* the first was lost: who deletes one says where the log starts */
   if (r->state.damaged) settle_doubt(r);
   if (r->state.log_start > r->log_start && r->state.log_start <= r->end.sealed_end) r->log_start = r->state.log_start;
   if (rc == 0 && end_with_stage(r) < r->log_start) rc = start_empty(r, next_free_offset(r, r->log_start));

@@ -2,7 +2,7 @@
 **   *.deleted   were waiting for their deletion: go.
 **   *.cleaned   an unfinished cleaning: go, and with them every .swap from the lowest of them on: that swap had not begun for good.
 **   *.swap      a swap past its point of no return: the old segments it replaces go, and it gets its name.
-**   indexes without a .log: go.
+**   indexes without a .log: go, unless they are those of a closed segment that was lost.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "log/recover.h"
+#include "log/segment_digest.h"
 #include "log/swap.h"
 
 typedef struct folder {
@@ -107,14 +108,40 @@ static int undo_cleaned(folder *d) {
 
 static int by_name(const void *key, const void *item) { return strcmp(key, *(char *const *)item); }
 
-static bool has_log(const folder *d, int64_t base) {
-  char name[32];
-  snprintf(name, sizeof name, "%020lld.log", (long long)base);
+static bool has(const folder *d, int64_t base, const char *extension) {
+  char name[40];
+  snprintf(name, sizeof name, "%020lld.%s", (long long)base, extension);
   return bsearch(name, d->names.items, d->names.count, sizeof *d->names.items, by_name) != NULL;
 }
 
-/* Sorted names put 0042.index before 0042.log, so the .log is looked for. Returns the bases of the plain logs. */
-static int drop_orphans(folder *d, int64_t **bases, size_t *count) {
+/* A deletion takes the oldest segments, below the log start, and a broker's takes all files but the digest, which it does not know. So a .log behind the
+** first that is missing while the others are there was lost. */
+static bool seems_lost(const folder *d, const entry *e, int64_t log_start, size_t logs_before) {
+  return e->kind == SDM_FILE_DIGEST && logs_before > 0 && e->base >= log_start && has(d, e->base, "timeindex") && !has(d, e->base, "log");
+}
+
+static int create_log(folder *d, int64_t base, sdm_segment **out) {
+  sdm_file *f;
+  char *path = sdm_segment_path(d->dir, base, SDM_FILE_LOG, "");
+  int rc = path ? d->fs->open(d->fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE, &f) : sdm_no_memory();
+  if (rc == 0) d->fs->close(f);
+  sdm_free(path);
+  return rc == 0 ? sdm_segment_open(d->fs, d->dir, base, true, out) : rc;
+}
+
+/* An empty .log takes the place of the lost one. Its digest says that it was cut, which all are told who come there. 0: that says nothing. */
+static int stand_in(folder *d, int64_t base) {
+  sdm_segment *s;
+  int rc = create_log(d, base, &s);
+  if (rc < 0) return rc;
+  bool told = sdm_segment_digest_state(s) != SDM_DIGEST_NONE;
+  rc = told ? sdm_segment_digest_bind(s) : sdm_segment_unlink(d->fs, d->dir, base, "");
+  sdm_segment_unref(s);
+  return rc == 0 ? told : rc;
+}
+
+/* Sorted names put 0042.digest and .index before 0042.log, so the .log is looked for. Returns the bases of the plain logs. */
+static int drop_orphans(folder *d, int64_t log_start, int64_t **bases, size_t *count) {
   int rc = 0;
   *count = 0;
   *bases = sdm_malloc(d->names.count * sizeof(**bases));
@@ -122,13 +149,15 @@ static int drop_orphans(folder *d, int64_t **bases, size_t *count) {
   for (size_t i = 0; rc == 0 && i < d->names.count; i++) {
     entry e;
     if (sdm_segment_name_decode(d->names.items[i], &e.base, &e.kind, &e.suffix) < 0 || *e.suffix) continue;
-    if (e.kind == SDM_FILE_LOG) (*bases)[(*count)++] = e.base;
-    else if (!has_log(d, e.base)) rc = unlink_name(d, d->names.items[i]);
+    if (seems_lost(d, &e, log_start, *count)) rc = stand_in(d, e.base);
+    if (rc == 1 || e.kind == SDM_FILE_LOG) (*bases)[(*count)++] = e.base;
+    else if (rc == 0 && !has(d, e.base, "log")) rc = unlink_name(d, d->names.items[i]);
+    if (rc == 1) rc = 0;
   }
   return rc;
 }
 
-int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t **bases, size_t *count) {
+int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t log_start, int64_t **bases, size_t *count) {
   folder d = {.fs = fs, .dir = dir};
   *bases = NULL;
   int rc = list(&d);
@@ -137,7 +166,7 @@ int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t **bases, size_t *coun
   if (rc == 0) rc = list(&d);
   if (rc == 0) rc = finish_swaps(&d);
   if (rc == 0) rc = list(&d);
-  if (rc == 0) rc = drop_orphans(&d, bases, count);
+  if (rc == 0) rc = drop_orphans(&d, log_start, bases, count);
   sdm_names_clear(&d.names);
   if (rc < 0) {
     sdm_free(*bases);

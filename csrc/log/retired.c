@@ -8,10 +8,14 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+static bool retired(const char *name, int64_t *base, sdm_file_kind *kind) {
+  const char *suffix;
+  return sdm_segment_name_decode(name, base, kind, &suffix) == 0 && strcmp(suffix, ".deleted") == 0;
+}
+
 static bool retired_log(const char *name, int64_t *base) {
   sdm_file_kind kind;
-  const char *suffix;
-  return sdm_segment_name_decode(name, base, &kind, &suffix) == 0 && kind == SDM_FILE_LOG && strcmp(suffix, ".deleted") == 0;
+  return retired(name, base, &kind) && kind == SDM_FILE_LOG;
 }
 
 /* Greatest base <= offset among the retired; only when every live segment lies above the offset may it be asked for. */
@@ -75,18 +79,23 @@ static int unlink_if_due(sdm_log *l, int64_t base, int64_t before, int64_t *segm
   char *path = sdm_segment_path(l->dir, base, SDM_FILE_LOG, ".deleted");
   int rc = path ? l->fs->path_info(l->fs, path, &info) : sdm_no_memory();
   sdm_free(path);
-  if (rc < 0 || info.modified_ms > before) return rc == SDM_NOT_FOUND ? 0 : rc;
+  bool remains = rc == SDM_NOT_FOUND;      /* of one that was lost, or that went half-way: nobody needs them */
+  if (rc < 0 && !remains) return rc;
+  if (rc == 0 && info.modified_ms > before) return 0;
   rc = sdm_segment_unlink(l->fs, l->dir, base, ".deleted");
-  if (rc == 0) (*segments)++;
+  if (rc == 0 && !remains) (*segments)++;
   return rc;
 }
 
 int sdm_retired_unlink(sdm_log *l, int64_t now, int64_t delay_ms, int64_t *segments) {
   sdm_names names = {0};
-  int64_t base;
+  sdm_file_kind kind;
+  int64_t base, last = -1;
   int rc = l->fs->list(l->fs, l->dir, &names);
   for (size_t i = 0; rc == 0 && i < names.count; i++) {
-    if (retired_log(names.items[i], &base)) rc = unlink_if_due(l, base, sdm_sub_sat(now, delay_ms), segments);
+    if (!retired(names.items[i], &base, &kind) || base == last) continue;
+    last = base;
+    rc = unlink_if_due(l, base, sdm_sub_sat(now, delay_ms), segments);
   }
   sdm_names_clear(&names);
   return rc;

@@ -238,7 +238,7 @@ TEST(a_swap_is_saved_before_the_old_segments_go) {
   fs.sync_dir = counting_sync_dir;
   char *dir = sdm_format("%s/t-0", f.env.root);
   order.syncs = order.unlinks_before = 0;
-  CHECK_INT(sdm_recover_files(&fs, dir, &bases, &count), 0);
+  CHECK_INT(sdm_recover_files(&fs, dir, 0, &bases, &count), 0);
   CHECK_INT(order.unlinks_before, 0);
   CHECK_INT(order.syncs, 3);
   CHECK_INT(count, 2);
