@@ -20,6 +20,7 @@ typedef struct sim_disk sim_disk;
 ** What a size exposes that was not written is zeros; in `any` and `lying` also noise, or what stands in another file.
 */
 typedef enum sim_profile { SIM_PREFIX, SIM_ORDERED, SIM_ANY, SIM_COPYING, SIM_LYING } sim_profile;
+enum { SIM_HONEST = SIM_LYING };           /* so many profiles, the first ones, keep what they say they have saved */
 const char *sim_profile_name(sim_profile p);
 
 #define SIM_ROOT "/sim"                   /* the folder that is there from the beginning */
