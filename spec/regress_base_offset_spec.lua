@@ -60,9 +60,10 @@ describe("a flipped bit in a base offset", function()
     end
   end
 
-  -- Makes a store, leaves it as `leave` does, and opens a damaged copy each time.
-  local function reopened(leave)
+  -- Makes a store, after what `before` does with its topic, leaves it as `leave` does, and opens a damaged copy each time.
+  local function reopened(leave, before)
     local path = support.path()
+    if before then before(path) end
     local store = support.open(path)
     fill(store:topic("t", {}))
     leave(store, path)
@@ -82,6 +83,14 @@ describe("a flipped bit in a base offset", function()
 
   it("after an orderly close", function()
     reopened(function(store) store:close() end)
+  end)
+
+  it("in a topic that was opened once before, and not written to", function()
+    reopened(function(store) store:close() end, function(path)
+      local store = support.open(path)
+      store:topic("t", {}):latest()
+      store:close()
+    end)
   end)
 
   it("after an orderly close, the control page being lost", function()

@@ -36,6 +36,7 @@ typedef struct recovery {
   bool same_boot;                        /* it can be believed */
   bool staged;                           /* it has a stage that counts if it continues the log */
   sdm_state_file state;
+  bool doubtful;                         /* its newer slot may be damaged, and no page tells what it said */
   int64_t log_start, recovery_point;     /* from the checkpoints; -1: none */
   int32_t leader_epoch;                  /* the last one of the log */
   int64_t *bases;
@@ -44,7 +45,7 @@ typedef struct recovery {
   int64_t truncated, corrupt;
   bool damaged_end;                      /* the last segment has damage in it: no more appends to it */
   bool broker;                           /* one has worked in the folder since Sediment did */
-  bool fresh;                            /* there was nothing at all */
+  bool fresh;                            /* no record was ever in it */
   bool unsaved;                          /* the state file is not known to be on the disk: its writer failed, or died, before the page had its number */
   bool as_told;                          /* the last segment was as the page or the state file says */
 } recovery;
@@ -75,6 +76,7 @@ static int read_leader_epoch(recovery *r) {
 
 /* The slot that cannot be read may have been the newer one: what it said of segments and of an orderly close is not known. */
 static void doubt_state(recovery *r) {
+  r->doubtful = true;
   r->state.clean = false;
   r->state.cleaned_end = r->state.foreign_end = INT64_MAX;
 }
@@ -98,7 +100,7 @@ static int read_before(recovery *r) {
   r->staged = readable && (r->same_boot || sdm_stage_intact(r->before)) && sdm_stage_size(sdm_control_end(r->before)) > 0;
   int rc = sdm_log_state_read(l->fs, l->dir, &r->state);
   if (rc < 0) return rc;
-  if (r->state.damaged) doubt_state(r);
+  if (!r->same_boot && r->state.damaged) doubt_state(r);
   if ((rc = read_leader_epoch(r)) < 0) return rc;
   r->unsaved = sdm_control_valid(r->before, l->env->boot_id) && r->before->state_sequence < r->state.sequence;
   if (r->state.clean) r->same_boot = r->staged = false;      /* nothing was appended since, and the state file has a checksum */
@@ -447,8 +449,9 @@ static int recover_segments(recovery *r) {
   for (size_t i = 0; rc == 0 && i + 1 < r->count; i++) rc = recover_closed(r, r->bases[i], r->bases[i + 1]);
   if (rc == 0) rc = recover_last(r, r->bases[r->count - 1]);
   if (rc == 0) count_missing(r);
+  r->fresh = r->state.sequence == 0 && r->count == 1 && r->end.position == 0;            /* opened before, but never written to */
   if (r->state.clean && !r->broker && r->bases[0] > start) r->corrupt++;      /* the first was lost: who deletes one says where the log starts */
-  if (r->state.damaged) settle_doubt(r);
+  if (r->doubtful) settle_doubt(r);
   if (r->state.log_start > r->log_start && r->state.log_start <= r->end.sealed_end) r->log_start = r->state.log_start;
   if (rc == 0 && end_with_stage(r) < r->log_start) rc = start_empty(r, next_free_offset(r, r->log_start));
   return rc;
