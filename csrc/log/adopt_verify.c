@@ -77,7 +77,7 @@ int sdm_adopt_verify_segment(sdm_adoption *a, size_t i) {
 }
 
 int sdm_adopt_verify(sdm_adoption *a) {
-  int rc = sdm_recover_files(a->fs, a->to, INT64_MAX, &a->bases, &a->count);
+  int rc = sdm_recover_files(a->fs, a->to, 0, 0, &a->bases, &a->count);
   if (rc == 0 && a->count == 0) rc = sdm_fail(SDM_NOT_FOUND, "%s has no segments but those of an unfinished cleaning", a->from);
   for (size_t i = 0; rc == 0 && i < a->count; i++) rc = sdm_adopt_verify_segment(a, i);
   return rc;

@@ -183,7 +183,8 @@ static int look_at_digest(recovery *r, sdm_segment *s, bool believed, bool *anew
   if (*anew) return sdm_segment_digest_drop(s);
   if (state != SDM_DIGEST_CUT) return 0;
   r->corrupt++;
-  return sdm_segment_digest_bind(s);
+  int rc = sdm_segment_digest_bind(s);
+  return rc < 0 ? rc : 0;
 }
 
 static int recover_closed(recovery *r, int64_t base, int64_t next_base) {
@@ -431,7 +432,8 @@ static int64_t end_with_stage(const recovery *r) {
 
 static int recover_segments(recovery *r) {
   int64_t start = r->log_start > r->state.log_start ? r->log_start : r->state.log_start;
-  int rc = sdm_recover_files(r->log->fs, r->log->dir, start, &r->bases, &r->count);
+  int64_t known_to = r->same_boot || r->state.clean ? INT64_MAX : r->recovery_point;
+  int rc = sdm_recover_files(r->log->fs, r->log->dir, start, known_to, &r->bases, &r->count);
   int64_t broker_end;
   if (rc == 0) rc = sdm_broker_end(r->log->fs, r->log->dir, &broker_end);
   if (rc < 0) return rc;

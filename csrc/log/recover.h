@@ -9,9 +9,10 @@
 /* Makes l->control anew for l->env->incarnation, holding the control file's lock. `now` becomes the birth of a log that is empty. */
 int sdm_recover(sdm_log *l, const sdm_log_config *cfg, int64_t now);
 
-/* recover_files.c: undoes or finishes what .cleaned, .swap and .deleted files tell of; removes index files without a .log; a closed segment at or above
-** log_start that was lost gets an empty .log, which its digest tells of. Returns the base offsets of the segments, ascending (freed with sdm_free). */
-int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t log_start, int64_t **bases, size_t *count);
+/* recover_files.c: undoes or finishes what .cleaned, .swap and .deleted files tell of; removes index files without a .log; a closed segment that was lost, of
+** the offsets from known_from to before known_to that the log is known to have had, gets an empty .log, which its digest tells of. Returns the base
+** offsets of the segments, ascending (freed with sdm_free). */
+int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t known_from, int64_t known_to, int64_t **bases, size_t *count);
 
 /* The same for the death of an owner of control->lock, while others live on: finishes or undoes the swap that a note tells of, and removes
 ** what an unfinished roll left behind the active segment. Holds control->lock. */

@@ -16,6 +16,7 @@
 typedef struct folder {
   sdm_fs *fs;
   const char *dir;
+  int64_t known_from, known_to;          /* offsets that the log is known to have had */
   sdm_names names;
 } folder;
 
@@ -114,34 +115,40 @@ static bool has(const folder *d, int64_t base, const char *extension) {
   return bsearch(name, d->names.items, d->names.count, sizeof *d->names.items, by_name) != NULL;
 }
 
-/* A deletion takes the oldest segments, below the log start, and a broker's takes all files but the digest, which it does not know. So a .log behind the
-** first that is missing while the others are there was lost. */
-static bool seems_lost(const folder *d, const entry *e, int64_t log_start, size_t logs_before) {
-  return e->kind == SDM_FILE_DIGEST && logs_before > 0 && e->base >= log_start && has(d, e->base, "timeindex") && !has(d, e->base, "log");
+/* A deletion takes the oldest segments, below the log start, a broker's all files but the digest, which it does not know, and a loss of power what was not
+** saved. So a .log behind the first that is missing while the others are there, among offsets that are known to have been there, was lost. */
+static bool seems_lost(const folder *d, const entry *e, size_t logs_before) {
+  return e->kind == SDM_FILE_DIGEST && logs_before > 0 && e->base >= d->known_from && e->base < d->known_to && has(d, e->base, "timeindex") && !has(d, e->base, "log");
 }
 
-static int create_log(folder *d, int64_t base, sdm_segment **out) {
-  sdm_file *f;
-  char *path = sdm_segment_path(d->dir, base, SDM_FILE_LOG, "");
-  int rc = path ? d->fs->open(d->fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE, &f) : sdm_no_memory();
-  if (rc == 0) d->fs->close(f);
-  sdm_free(path);
-  return rc == 0 ? sdm_segment_open(d->fs, d->dir, base, true, out) : rc;
-}
-
-/* An empty .log takes the place of the lost one. Its digest says that it was cut, which all are told who come there. 0: that says nothing. */
-static int stand_in(folder *d, int64_t base) {
+/* Binds the digest of `base` to an empty file of that name. 0: there is no digest that says anything. */
+static int bind_to_empty(folder *d, int64_t base, const char *path) {
   sdm_segment *s;
-  int rc = create_log(d, base, &s);
+  sdm_file *f;
+  int rc = d->fs->open(d->fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE | SDM_OPEN_FRESH, &f);
   if (rc < 0) return rc;
-  bool told = sdm_segment_digest_state(s) != SDM_DIGEST_NONE;
-  rc = told ? sdm_segment_digest_bind(s) : sdm_segment_unlink(d->fs, d->dir, base, "");
+  d->fs->close(f);
+  if ((rc = sdm_segment_open_as(d->fs, d->dir, base, path, &s)) < 0) return rc;
+  rc = sdm_segment_digest_bind(s);
   sdm_segment_unref(s);
+  return rc;
+}
+
+/* An empty .log takes the place of the lost one. Its digest says that it was cut, which all are told who come there. Until that is so there is none:
+** a death in between leaves what was found. 0: it would not be told. */
+static int stand_in(folder *d, int64_t base) {
+  char *log = sdm_segment_path(d->dir, base, SDM_FILE_LOG, ""), *made = sdm_segment_path(d->dir, base, SDM_FILE_LOG, ".tmp");
+  int rc = log && made ? bind_to_empty(d, base, made) : sdm_no_memory();
+  bool told = rc == 1;
+  if (told) rc = d->fs->rename(d->fs, made, log);
+  else if (rc == 0) rc = d->fs->unlink(d->fs, made);
+  sdm_free(log);
+  sdm_free(made);
   return rc == 0 ? told : rc;
 }
 
 /* Sorted names put 0042.digest and .index before 0042.log, so the .log is looked for. Returns the bases of the plain logs. */
-static int drop_orphans(folder *d, int64_t log_start, int64_t **bases, size_t *count) {
+static int drop_orphans(folder *d, int64_t **bases, size_t *count) {
   int rc = 0;
   *count = 0;
   *bases = sdm_malloc(d->names.count * sizeof(**bases));
@@ -149,7 +156,7 @@ static int drop_orphans(folder *d, int64_t log_start, int64_t **bases, size_t *c
   for (size_t i = 0; rc == 0 && i < d->names.count; i++) {
     entry e;
     if (sdm_segment_name_decode(d->names.items[i], &e.base, &e.kind, &e.suffix) < 0 || *e.suffix) continue;
-    if (seems_lost(d, &e, log_start, *count)) rc = stand_in(d, e.base);
+    if (seems_lost(d, &e, *count)) rc = stand_in(d, e.base);
     if (rc == 1 || e.kind == SDM_FILE_LOG) (*bases)[(*count)++] = e.base;
     else if (rc == 0 && !has(d, e.base, "log")) rc = unlink_name(d, d->names.items[i]);
     if (rc == 1) rc = 0;
@@ -157,8 +164,8 @@ static int drop_orphans(folder *d, int64_t log_start, int64_t **bases, size_t *c
   return rc;
 }
 
-int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t log_start, int64_t **bases, size_t *count) {
-  folder d = {.fs = fs, .dir = dir};
+int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t known_from, int64_t known_to, int64_t **bases, size_t *count) {
+  folder d = {.fs = fs, .dir = dir, .known_from = known_from, .known_to = known_to};
   *bases = NULL;
   int rc = list(&d);
   if (rc == 0) rc = unlink_where(&d, ".deleted", 0, INT64_MAX);
@@ -166,7 +173,7 @@ int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t log_start, int64_t **
   if (rc == 0) rc = list(&d);
   if (rc == 0) rc = finish_swaps(&d);
   if (rc == 0) rc = list(&d);
-  if (rc == 0) rc = drop_orphans(&d, log_start, bases, count);
+  if (rc == 0) rc = drop_orphans(&d, bases, count);
   sdm_names_clear(&d.names);
   if (rc < 0) {
     sdm_free(*bases);

@@ -1,5 +1,7 @@
 #include "log/segment_digest.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 
 enum { LIMIT = 64 << 20 };
@@ -122,16 +124,18 @@ sdm_digest_state sdm_segment_digest_state(sdm_segment *s) {
   return state;
 }
 
+/* It is all that tells of a cut, so it is there before and after whatever fails. */
 int sdm_segment_digest_bind(sdm_segment *s) {
   char *path = sdm_segment_path(s->dir, s->base_offset, SDM_FILE_DIGEST, s->suffix), *text = NULL;
-  sdm_buf bytes = SDM_BUF_INIT;
+  sdm_digest *d = sdm_calloc(1, sizeof *d);
   size_t size;
-  int rc = path ? sdm_fs_read_all(s->fs, path, LIMIT, &text, &size) : sdm_no_memory();
-  if (rc == 0) rc = sdm_buf_append(&bytes, text, size);
-  if (rc == 0 && sdm_digest_set_inode(bytes.data, bytes.size, s->inode)) rc = store(s, &bytes);
-  sdm_buf_free(&bytes);
+  int rc = path && d ? sdm_fs_read_all(s->fs, path, LIMIT, &text, &size) : sdm_no_memory();
+  if (rc == 0) rc = sdm_digest_decode(d, (const uint8_t *)text, size);
+  bool none = rc == SDM_NOT_FOUND || rc == SDM_CORRUPT;
+  if (rc == 0 && sdm_digest_set_inode((uint8_t *)text, size, s->inode)) rc = sdm_fs_replace(s->fs, s->dir, strrchr(path, '/') + 1, text, size);
+  sdm_digest_free(d);
   sdm_free(text);
   sdm_free(path);
   ask_again(s);
-  return rc;
+  return none ? 0 : rc < 0 ? rc : 1;
 }

@@ -26,6 +26,6 @@ typedef enum sdm_digest_state {
   SDM_DIGEST_OTHER                       /* it is another, as a broker's cleaning leaves */
 } sdm_digest_state;
 sdm_digest_state sdm_segment_digest_state(sdm_segment *s);
-int sdm_segment_digest_bind(sdm_segment *s);       /* from now on it is of this file, a copy of that of which it was made */
+int sdm_segment_digest_bind(sdm_segment *s);       /* from now on it is of this file, not of that of which it was made. 1: it is; 0: there is none */
 
 #endif

@@ -83,6 +83,79 @@ TEST(indexes_without_a_log_go) {
   fixture_end(&f);
 }
 
+/* ---- a segment whose .log is gone ---- */
+
+/* What is read from `from` on ends with `rc`, after so many records. */
+static void check_reads(fixture *f, int64_t from, int64_t records, int rc) {
+  sdm_reader *r;
+  sdm_record record;
+  int64_t n = 0;
+  int got;
+  if (!CHECK_INT(sdm_reader_open(f->log, from, SDM_TO_END, 0, &r), 0)) return;
+  while ((got = sdm_reader_next(r, &record)) == 1) n++;
+  CHECK_INT(got, rc);
+  CHECK_INT(n, records);
+  sdm_reader_close(r);
+}
+
+/* Segments at 0, 6, 12 and the active one at 18, of six records each; the one at 6 is lost. */
+static void lost_case(ending how, int failing_write) {
+  fixture f;
+  int64_t base;
+  fixture_begin(&f);
+  fixture_open(&f);
+  for (uint32_t s = 0; s < 4; s++) {
+    add_batches(&f, 100 * s, 2);
+    if (s < 3) CHECK_INT(sdm_log_roll(f.log, f.now, &base), 0);
+  }
+  end(&f, how);
+  fixture_remove(&f, "00000000000000000006.log");
+  if (failing_write >= 0) {
+    fixture_faults.write_code = SDM_IO;
+    fixture_faults.skip = failing_write;
+    if (sdm_log_open(&f.env, FIXTURE_TOPIC, 0, &f.cfg, f.now, &f.log) == 0) fixture_crash(&f);
+    fixture_faults.write_code = 0;
+    f.log = NULL;
+  }
+  for (int opening = 0; opening < 3; opening++) {      /* it is told again and again */
+    fixture_open(&f);
+    CHECK_INT(corrupt(&f), 1);
+    CHECK_INT(truncated(&f), 0);
+    check_reads(&f, 0, 6, SDM_CORRUPT);
+    check_reads(&f, 6, 0, SDM_CORRUPT);
+    check_reads(&f, 12, 12, 0);
+    if (opening == 1) CHECK(fixture_close(&f));
+    else fixture_crash(&f);
+  }
+  fixture_end(&f);
+}
+
+TEST(a_lost_segment_is_told) {
+  for (int failing_write = -1; failing_write < 6; failing_write++) {
+    lost_case(DIES, failing_write);
+    lost_case(CLOSES, failing_write);
+  }
+}
+
+/* ---- the last one is counted by what the page or the state file says of it ---- */
+
+TEST(a_lost_last_segment_is_counted) {
+  for (int how = 0; how < ENDINGS; how++) {
+    fixture f;
+    int64_t base;
+    begin(&f, 2);
+    CHECK_INT(sdm_log_roll(f.log, f.now, &base), 0);
+    add_batches(&f, 100, 2);
+    int64_t size = fixture_size(&f, "00000000000000000006.log");
+    end(&f, how);
+    fixture_remove(&f, "00000000000000000006.log");
+    fixture_open(&f);
+    CHECK_INT(truncated(&f), how == LOSES_POWER ? 0 : size);
+    CHECK_INT(log_end(&f), how == LOSES_POWER ? 3 + RESERVED : 12);
+    fixture_end(&f);
+  }
+}
+
 /* ---- swaps ---- */
 
 static void write_note(fixture *f, int64_t from, int64_t to);
@@ -238,7 +311,7 @@ TEST(a_swap_is_saved_before_the_old_segments_go) {
   fs.sync_dir = counting_sync_dir;
   char *dir = sdm_format("%s/t-0", f.env.root);
   order.syncs = order.unlinks_before = 0;
-  CHECK_INT(sdm_recover_files(&fs, dir, 0, &bases, &count), 0);
+  CHECK_INT(sdm_recover_files(&fs, dir, 0, 0, &bases, &count), 0);
   CHECK_INT(order.unlinks_before, 0);
   CHECK_INT(order.syncs, 3);
   CHECK_INT(count, 2);
