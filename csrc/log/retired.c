@@ -1,5 +1,5 @@
 /* When a segment was retired is the modification time of its .log, set by the store's clock as it was renamed: so it needs no list that a crash
-** could lose, and any process can tell which files are due.
+** could lose, and any process can tell which files are due. What retention takes is due in the order of the offsets.
 */
 #include "log/retired.h"
 
@@ -39,7 +39,7 @@ static int64_t next_to(const sdm_names *names, int64_t base, int64_t bound) {
   return bound;
 }
 
-/* Files go in the order of their offsets. So one that can still be opened after the folder was listed tells that none behind it is missing in the list: a reader
+/* Files go in the order of their offsets (time_to_retire). So one that can still be opened after the folder was listed tells that none behind it is missing in the list: a reader
 ** must not pass over a segment for the only reason that it has just gone.
 */
 int sdm_retired_find(sdm_log *l, int64_t offset, sdm_segment **out, int64_t *next_base) {
@@ -67,8 +67,15 @@ static int set_time(sdm_log *l, int64_t base, int64_t now) {
   return rc;
 }
 
+/* Never before those that went earlier, though others may have asked the clock later and come first. A clock that was set back is believed. */
+static int64_t time_to_retire(sdm_control *c, int64_t now) {
+  enum { LATE_MS = 60000 };
+  if (now >= c->retired_ms || sdm_sub_sat(c->retired_ms, now) > LATE_MS) c->retired_ms = now;
+  return c->retired_ms;
+}
+
 int sdm_retire(sdm_log *l, sdm_segment *s, int64_t now) {
-  int rc = set_time(l, s->base_offset, now);
+  int rc = set_time(l, s->base_offset, time_to_retire(l->control, now));
   if (rc == SDM_NOT_FOUND) rc = 0;         /* a deletion that failed half-way goes on */
   return rc == 0 ? sdm_segment_rename(l->fs, l->dir, s->base_offset, "", ".deleted") : rc;
 }

@@ -230,6 +230,30 @@ TEST(overtaken_between_two_deleted_segments) {
   fixture_end(&f);
 }
 
+/* Who deletes may have asked the clock before somebody else who deleted first. */
+TEST(deleted_segments_go_in_the_order_of_their_offsets) {
+  fixture f;
+  test_random r = {5};
+  int64_t gone = 0;
+  fixture_begin(&f);
+  f.cfg.segment_bytes = 700;
+  fixture_open(&f);
+  mixed(&f, &r, 45);
+  f.now += 10;
+  fixture_retire(&f, fixture_base(&f, 1));
+  f.now -= 10;
+  fixture_retire(&f, fixture_base(&f, 1));
+  CHECK_INT(sdm_retired_unlink(f.log, f.now + 60, 60, &gone), 0);
+  CHECK_INT(gone, 0);
+  CHECK_INT(sdm_retired_unlink(f.log, f.now + 70, 60, &gone), 0);
+  CHECK_INT(gone, 2);
+  f.now -= 1000000;                                   /* a clock that was set back is believed again */
+  fixture_retire(&f, fixture_base(&f, 1));
+  CHECK_INT(sdm_retired_unlink(f.log, f.now + 60, 60, &gone), 0);
+  CHECK_INT(gone, 3);
+  fixture_end(&f);
+}
+
 TEST(a_mid_batch_log_start) {
   fixture f;
   int64_t start;

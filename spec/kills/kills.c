@@ -71,7 +71,7 @@ static void print_figures(double seconds) {
   printf("%llu rounds on %llu stores in %.0f s; %llu kills: %llu at a random moment, %llu at a call of the file system, %llu between two instructions\n",
          ull(f->rounds), ull(f->stores), seconds, ull(f->verified_kills), ull(f->kills[WAY_MOMENT]), ull(f->kills[WAY_CALL]), ull(f->kills[WAY_STEPS]));
   print_calls(f);
-  printf("  %llu sweeps over the instructions of an append under its lock, %llu of them\n", ull(f->sweeps), ull(f->swept));
+  printf("  %llu sweeps over the instructions that an append has under its lock, each seventh; there were up to %llu\n", ull(f->sweeps), ull(f->swept));
   printf("  %llu died with a shared lock, %llu of them with that of a log's end; %llu times the next to have it was told\n", ull(f->holding), ull(f->holding_end), ull(inherited));
   printf("  %llu stops, %llu with the lock of a log's end; %llu children inherited an open store and lost their parent\n", ull(f->stops), ull(f->stops_holding), ull(f->orphans));
   printf("  %llu records acknowledged; %llu read by readers, %llu by %llu verifications\n", ull(f->records), ull(atomic_load(&the_herd->read)),

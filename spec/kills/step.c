@@ -1,6 +1,7 @@
 /* Killing between two instructions. What an append does under the lock of a log's end is short, and changes memory that all share: no other kill would
-** find each of its steps. A sweep kills one writer before the first instruction of that section, the next before the second, and so on to its end; other
-** kills go to a random instruction of it, for the sections that are longer than most: when the stage is sealed, or the segment rolled.
+** find each of its steps. A sweep kills one writer at the first instruction of that section, another at the eighth, the fifteenth, and so on to its end; the
+** next begins with the second, and after seven each instruction has had its turn. Other kills go to a random instruction, for the sections that are longer than
+** most: when the stage is sealed, or the segment rolled.
 */
 #include <errno.h>
 #include <signal.h>
@@ -10,7 +11,7 @@
 
 #include "kills/herd.h"
 
-enum { LONG = 1500 };                      /* instructions of a long one */
+enum { STRIDE = 7, LONG = 3000 };          /* instructions: from one kill of a sweep to the next; of a long section */
 
 static bool has_ended(const slot *s) {
   siginfo_t i = {0};
@@ -52,11 +53,11 @@ static uint64_t step_inside(slot *s, uint64_t most) {
 }
 
 static void sweep(slot *s) {
-  static uint64_t next;
+  static uint64_t first, next;
   uint64_t n = step_inside(s, next);
-  next++;
+  next += STRIDE;
   if (!lives(s) || is_inside(s)) return;
-  next = 0;
+  next = ++first % STRIDE;
   the_figures.sweeps++;
   if (n > the_figures.swept) the_figures.swept = n;
 }
@@ -81,7 +82,7 @@ bool step_and_kill(slot *s) {
   hear_of_children(false);                 /* each stop is a signal */
   alarm(STUCK_S);
   go_to_section(s);
-  if (choose(4)) sweep(s);
+  if (choose(8)) sweep(s);
   else step_inside(s, choose(LONG));
   alarm(0);
   if (lives(s)) condemn(s, WAY_STEPS);
