@@ -171,7 +171,7 @@ kills() {                                 # kills PART VARIANT SECONDS
     wanted "$1" || return 0
     program=build/${2:+$2/}kills
     mkdir -p "$logs/build"
-    if launch "$logs/build/kills.log" make -s "$program" V="$2"; then run "$1" "$program" --seconds "$3"
+    if launch "$logs/build/kills.log" make -s "$program" V="$2"; then run "$1" "$program" --seconds "$3" --folder "${TMPDIR%/*}"      # where a failure's store stays
     else fail "$1" "does not build"; tail_of "$logs/build/kills.log"; fi
 }
 
