@@ -86,6 +86,7 @@ typedef struct sdm_control {
   sdm_end slots[2];
 
   _Atomic int64_t foreign_end;           /* records from here on are of no transaction: Sediment appended them */
+  int64_t retired_ms;                    /* time that a segment was retired with last; under `lock` */
   int64_t least_end;                     /* the log goes on here at least: what an unfinished recovery knew and had not done yet */
 } sdm_control;
 

@@ -110,11 +110,8 @@ static int enter(sdm_reader *r, sdm_segment *s, int64_t segment_end, bool retire
 /* All live segments lie above: a deleted one may still have its file. *next_base: the first live one's, or that of the deleted one between. */
 static int find_retired(sdm_reader *r, sdm_segment **s, int64_t *next_base) {
   sdm_end e;
-  int rc = sdm_retired_find(r->log, r->next, s);
-  if (rc == 1) {
-    if ((rc = sdm_retired_next(r->log, (*s)->base_offset, next_base)) < 0) sdm_segment_unref(*s);
-    return rc;
-  }
+  int rc = sdm_retired_find(r->log, r->next, s, next_base);
+  if (rc == 1) return rc;
   if (rc == 0) rc = sdm_log_read_end(r->log, &e, NULL);
   return rc < 0 ? rc : out_of_range(r->next, sdm_log_start(r->log), sdm_end_offset(&e));
 }

@@ -1,5 +1,5 @@
 /* When a segment was retired is the modification time of its .log, set by the store's clock as it was renamed: so it needs no list that a crash
-** could lose, and any process can tell which files are due.
+** could lose, and any process can tell which files are due. What retention takes is due in the order of the offsets.
 */
 #include "log/retired.h"
 
@@ -34,26 +34,29 @@ static int open_retired(sdm_log *l, int64_t base, sdm_segment **out) {
   return rc;
 }
 
-int sdm_retired_find(sdm_log *l, int64_t offset, sdm_segment **out) {
+/* The least base above `base`, if it is below `bound`. */
+static int64_t next_to(const sdm_names *names, int64_t base, int64_t bound) {
+  int64_t found;
+  for (size_t i = 0; i < names->count; i++) {
+    if (retired_log(names->items[i], &found) && found > base && found < bound) bound = found;
+  }
+  return bound;
+}
+
+/* Files go in the order of their offsets (time_to_retire). So one that can still be opened after the folder was listed tells that none behind it is missing in the list: a reader
+** must not pass over a segment for the only reason that it has just gone.
+*/
+int sdm_retired_find(sdm_log *l, int64_t offset, sdm_segment **out, int64_t *next_base) {
   sdm_names names = {0};
   int rc = l->fs->list(l->fs, l->dir, &names);
   if (rc < 0) return rc;
-  int64_t base = pick(&names, offset);
+  int64_t base = pick(&names, offset), next = next_to(&names, base, *next_base);
   sdm_names_clear(&names);
   if (base < 0) return 0;
   rc = open_retired(l, base, out);
-  return rc == SDM_NOT_FOUND ? 0 : rc < 0 ? rc : 1;
-}
-
-int sdm_retired_next(sdm_log *l, int64_t base_offset, int64_t *base) {
-  sdm_names names = {0};
-  int64_t found;
-  int rc = l->fs->list(l->fs, l->dir, &names);
-  for (size_t i = 0; rc == 0 && i < names.count; i++) {
-    if (retired_log(names.items[i], &found) && found > base_offset && found < *base) *base = found;
-  }
-  sdm_names_clear(&names);
-  return rc;
+  if (rc < 0) return rc == SDM_NOT_FOUND ? 0 : rc;
+  *next_base = next;
+  return 1;
 }
 
 /* With a descriptor of its own, which is closed at once: there may be thousands of segments to go. */
@@ -68,8 +71,15 @@ static int set_time(sdm_log *l, int64_t base, int64_t now) {
   return rc;
 }
 
+/* Never before those that went earlier, though others may have asked the clock later and come first. A clock that was set back is believed. */
+static int64_t time_to_retire(sdm_control *c, int64_t now) {
+  enum { LATE_MS = 60000 };
+  if (now >= c->retired_ms || sdm_sub_sat(c->retired_ms, now) > LATE_MS) c->retired_ms = now;
+  return c->retired_ms;
+}
+
 int sdm_retire(sdm_log *l, sdm_segment *s, int64_t now) {
-  int rc = set_time(l, s->base_offset, now);
+  int rc = set_time(l, s->base_offset, time_to_retire(l->control, now));
   if (rc == SDM_NOT_FOUND) rc = 0;         /* a deletion that failed half-way goes on */
   return rc == 0 ? sdm_segment_rename(l->fs, l->dir, s->base_offset, "", ".deleted") : rc;
 }

@@ -4,11 +4,8 @@
 
 #include "log/log.h"
 
-/* 1 and a reference on the deleted segment that holds `offset`. 0: there is none. */
-int sdm_retired_find(sdm_log *l, int64_t offset, sdm_segment **out);
-
-/* Lowers *base to that of the next deleted segment after `base_offset`, if there is one below it. */
-int sdm_retired_next(sdm_log *l, int64_t base_offset, int64_t *base);
+/* 1 and a reference on the deleted segment that holds `offset`, with *next_base lowered to that of the next deleted one behind it. 0: there is none. */
+int sdm_retired_find(sdm_log *l, int64_t offset, sdm_segment **out, int64_t *next_base);
 
 /* Takes a segment's files out of the way: renamed to .deleted, their time set to now. Holds control->lock. */
 int sdm_retire(sdm_log *l, sdm_segment *s, int64_t now);

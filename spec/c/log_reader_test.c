@@ -195,6 +195,66 @@ TEST(overtaken_by_the_unlinking) {
   fixture_end(&f);
 }
 
+/* As a deleted segment is opened, another process unlinks it and the one behind it, but not yet the third. */
+static fixture *unlinking;
+
+static int open_and_unlink(sdm_fs *fs, const char *path, int flags, sdm_file **out) {
+  fixture *f = unlinking;
+  int rc = sdm_fs_posix()->open(fs, path, flags, out);
+  char *names = f && strstr(path, ".log.deleted") ? fixture_names(f, ".log.deleted") : NULL;
+  if (!names) return rc;
+  unlinking = NULL;
+  for (int i = 0; i < 2; i++) fixture_remove(f, strtok(i ? NULL : names, " "));
+  free(names);
+  return rc;
+}
+
+TEST(overtaken_between_two_deleted_segments) {
+  fixture f;
+  test_random r = {5};
+  sdm_record record;
+  int64_t last = -1;
+  int rc;
+  fixture_begin(&f);
+  f.cfg.segment_bytes = 700;
+  f.fs.open = open_and_unlink;
+  fixture_open(&f);
+  mixed(&f, &r, 45);
+  sdm_reader *reader = open_at(&f, 0);
+  delete_all(&f);
+  unlinking = &f;
+  while ((rc = sdm_reader_next(reader, &record)) == 1 && CHECK_INT(record.offset, last + 1)) last = record.offset;
+  CHECK_INT(rc, SDM_OFFSET_OUT_OF_RANGE);
+  CHECK(!unlinking);
+  unlinking = NULL;
+  sdm_reader_close(reader);
+  fixture_end(&f);
+}
+
+/* Who deletes may have asked the clock before somebody else who deleted first. */
+TEST(deleted_segments_go_in_the_order_of_their_offsets) {
+  fixture f;
+  test_random r = {5};
+  int64_t gone = 0;
+  fixture_begin(&f);
+  f.cfg.segment_bytes = 700;
+  fixture_open(&f);
+  mixed(&f, &r, 45);
+  f.now += 10;
+  fixture_retire(&f, fixture_base(&f, 1));
+  f.now -= 10;
+  fixture_retire(&f, fixture_base(&f, 1));
+  CHECK_INT(sdm_retired_unlink(f.log, f.now + 60, 60, &gone), 0);
+  CHECK_INT(gone, 0);
+  CHECK_INT(sdm_retired_unlink(f.log, f.now + 70, 60, &gone), 0);
+  CHECK_INT(gone, 2);
+  f.now -= 1000000;                                   /* a clock that was set back is believed again */
+  fixture_retire(&f, fixture_base(&f, 1));
+  CHECK_INT(sdm_retired_unlink(f.log, f.now + 60, 60, &gone), 0);
+  CHECK_INT(gone, 3);
+  fixture_end(&f);
+}
+
 TEST(a_mid_batch_log_start) {
   fixture f;
   int64_t start;

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,11 +67,10 @@ static void note_kill(const slot *s) {
   f->holding += any > 0;
   f->holding_end += end > 0;
   if (reached) f->at_call[reached - 1]++;
-  else if (s->way == WAY_STEPS) f->in_append += atomic_load(&s->begun) != (uint32_t)atomic_load(&s->progress);
 }
 
 /* It was killed, or was to end by itself, or something is wrong. */
-static void note_end(slot *s, int status) {
+void note_end(slot *s, int status) {
   bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && (s->doomed || atomic_load(&s->reached));
   bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0 && (s->role == ROLE_VERIFIER || s->role == ROLE_ORPHAN);
   s->pid = 0;
@@ -126,6 +124,8 @@ void await(bool (*until)(void *context), void *context, int seconds, const char 
   }
 }
 
+static void on_alarm(int number) { (void)number; }
+
 static void on_child(int number) {
   int error = errno;
   (void)number;
@@ -142,6 +142,7 @@ static void let_go(slot *s) {
   }
   atomic_store(&s->reached, 0);
   atomic_store(&s->forks, false);
+  atomic_store(&s->pauses, false);
   atomic_store(&s->goal, UINT64_MAX);
   s->doomed = false;
 }
@@ -173,7 +174,7 @@ void spawn(int i, int armed) {
   work();
 }
 
-static void condemn(slot *s, way w) {
+void condemn(slot *s, way w) {
   s->doomed = true;
   s->way = (int)w;
   if (!atomic_load(&s->reached)) atomic_store(&s->ended_ns, now_ns());
@@ -201,53 +202,6 @@ void end_all(void) {
     if (lives(s)) condemn(s, WAY_MOMENT);
   }
   await(are_dead, NULL, STUCK_S, "all processes that were killed end");
-}
-
-/* ---- instruction by instruction ---- */
-
-static void on_alarm(int number) { (void)number; }
-
-/* Waits for the traced process to stop again. False: it is dead. */
-static bool next_stop(slot *s) {
-  int status;
-  if (waitpid(s->pid, &status, __WALL) < 0) give_up("writer %d was stepped into a wait that does not end", (int)(s - the_herd->slots));
-  if (WIFSTOPPED(status)) return true;
-  note_end(s, status);
-  return false;
-}
-
-static void hear_of_children(bool on) {
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  sigprocmask(on ? SIG_UNBLOCK : SIG_BLOCK, &child, NULL);
-}
-
-static bool has_ended(const slot *s) {
-  siginfo_t i = {0};
-  return waitid(P_PID, (id_t)s->pid, &i, WEXITED | WNOHANG | WNOWAIT) == 0 && i.si_pid == s->pid;
-}
-
-static bool seize(const slot *s) {
-  static bool refused;
-  if (refused) return false;
-  if (ptrace(PTRACE_SEIZE, s->pid, NULL, PTRACE_O_EXITKILL) == 0) return true;
-  refused = !has_ended(s);
-  if (refused) printf("this machine does not let a process be traced (%s): none is killed between two instructions\n", strerror(errno));
-  return false;
-}
-
-bool step_and_kill(slot *s, uint64_t instructions) {
-  if (!seize(s)) return false;
-  hear_of_children(false);                 /* each stop is a signal */
-  alarm(STUCK_S);
-  bool there = ptrace(PTRACE_INTERRUPT, s->pid, NULL, NULL) == 0 && next_stop(s);
-  for (uint64_t i = 0; there && i < instructions; i++) there = ptrace(PTRACE_SINGLESTEP, s->pid, NULL, NULL) == 0 && next_stop(s);
-  alarm(0);
-  if (lives(s)) condemn(s, WAY_STEPS);
-  while (lives(s)) next_stop(s);
-  hear_of_children(true);
-  return true;
 }
 
 /* ---- the beginning ---- */

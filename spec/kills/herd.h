@@ -12,8 +12,8 @@ enum { BOUND_S = 2, STUCK_S = 10, LATENCIES_MAX = 1 << 17 };       /* a survivor
 typedef enum way { WAY_MOMENT, WAY_CALL, WAY_STEPS, WAYS } way;    /* how a process was killed */
 
 typedef struct figures {
-  uint64_t rounds, stores, kills[WAYS], holding, holding_end, in_append, stops, stops_holding, orphans;
-  uint64_t at_call[16];
+  uint64_t rounds, stores, kills[WAYS], holding, holding_end, sweeps, swept, stops, stops_holding, orphans;
+  uint64_t at_call[16];                    /* sweeps: see step.c; swept: the instructions of the longest */
   uint64_t verified_kills, verifications, records;                /* kills that a verification has followed; records acknowledged */
   uint64_t served;                         /* how often survivors were measured */
   int64_t latencies[LATENCIES_MAX];        /* from the kill until every surviving writer had an append acknowledged that it began after it; nanoseconds */
@@ -30,12 +30,14 @@ void herd_begin(void);
 void spawn(int i, int armed);              /* armed: the changing call at which it kills itself, 0: none */
 bool lives(const slot *s);
 void await(bool (*until)(void *context), void *context, int seconds, const char *what);
-void end_one(slot *s, way w);              /* SIGKILL, and waits for the end */
+void condemn(slot *s, way w);              /* SIGKILL */
+void end_one(slot *s, way w);              /* the same, and waits for the end */
+void note_end(slot *s, int status);        /* of one that is dead, as waitpid told */
 void end_all(void);
 _Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Lets the process run on for so many instructions, one by one, and kills it there. False: it is dead already, or this machine does
-** not allow that. */
-bool step_and_kill(slot *s, uint64_t instructions);
+/* step.c: runs a writer instruction by instruction, and kills it where it has, or is to get or give back, the lock of a log's end. False: it is dead
+** already, or this machine does not allow that. */
+bool step_and_kill(slot *s);
 
 #endif

@@ -120,6 +120,12 @@ static int note_given_back(const sdm_shared_mutex *m) {
   return name;
 }
 
+static void pause_here(int name) {
+  if (name >= LOCK_MAINTENANCE) return;
+  atomic_store(&me->pauses, false);
+  raise(SIGSTOP);
+}
+
 int __real_sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died);
 int __wrap_sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died);
 void __real_sdm_shared_mutex_unlock(sdm_shared_mutex *m);
@@ -127,6 +133,7 @@ void __wrap_sdm_shared_mutex_unlock(sdm_shared_mutex *m);
 
 int __wrap_sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died) {
   int name = name_of(m);
+  if (atomic_load(&me->pauses)) pause_here(name);
   atomic_fetch_add(&me->near[name], 1);
   if (atomic_load(&the_herd->watched)) tell_news();
   int rc = __real_sdm_shared_mutex_lock(m, owner_died);

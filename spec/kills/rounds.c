@@ -2,8 +2,6 @@
 
 #include <signal.h>
 
-enum { STEPS_MAX = 600 };                  /* instructions: more than most appends have */
-
 static slot *writer(int i) { return &the_herd->slots[i]; }
 
 /* A writer that has had an append acknowledged in this life, and so is not just opening. */
@@ -124,10 +122,13 @@ static void kill_at_call(void) {
   serve_survivors(atomic_load(&s->ended_ns));
 }
 
-/* A writer, killed between two instructions. */
+/* A writer, killed between two instructions: one without a thread of the store's, which would go on meanwhile. */
 static void kill_stepped(void) {
+  await_moment(NULL, 100);
   slot *s = choose_living(WRITERS);
-  if (!step_and_kill(s, choose(STEPS_MAX))) {
+  for (int i = 0; i < WRITERS && (!works(s) || atomic_load(&s->background)); i++) s = writer(i);
+  raise_quotas();
+  if (!works(s) || atomic_load(&s->background) || !step_and_kill(s)) {
     kill_some();
     return;
   }
@@ -197,7 +198,7 @@ static void check_nothing_stolen(const begun_rows *marks, const slot *stopped) {
   }
 }
 
-static bool never(void *context) { return now_ns() > *(int64_t *)context; }
+static bool is_past(void *context) { return now_ns() > *(int64_t *)context; }
 
 /* How long it stays stopped is nothing that could be waited for: in that time nothing may happen. */
 static void stay_stopped(const slot *s, const begun_rows *marks) {
@@ -205,7 +206,7 @@ static void stay_stopped(const slot *s, const begun_rows *marks) {
   set_goals();
   atomic_store(&the_herd->watched, true);
   await(are_served_or_wait, (void *)s, BOUND_S, "while one process is stopped, the writers go on or wait for its lock");
-  await(never, &until, STUCK_S, "time passes");
+  await(is_past, &until, STUCK_S, "time passes");
   atomic_store(&the_herd->watched, false);
   check_nothing_stolen(marks, s);
 }
@@ -258,8 +259,8 @@ void run_round(void) {
   switch (choose(16)) {
   case 0: stop_one(); break;
   case 1: leave_orphan(); break;
-  case 2: case 3: kill_stepped(); break;
-  case 4: case 5: case 6: case 7: case 8: case 9: kill_at_call(); break;
+  case 2: case 3: case 4: case 5: case 6: kill_stepped(); break;
+  case 7: case 8: case 9: case 10: case 11: kill_at_call(); break;
   default: kill_some(); break;
   }
 }

@@ -35,11 +35,13 @@ typedef struct slot {
   _Atomic uint64_t progress;               /* appends acknowledged, passes ended */
   _Atomic uint64_t began;                  /* what that was when this life began */
   _Atomic bool opening;                    /* or closing */
+  _Atomic bool background;                 /* it has a thread of the store's */
   _Atomic uint64_t goal;                   /* the driver wants to hear when there is so much; UINT64_MAX: it does not */
   _Atomic int64_t goal_ns;                 /* when that was, by the monotonic clock */
   _Atomic uint32_t quota;                  /* a writer begins that many appends, and waits for more; a futex */
   _Atomic uint32_t begun;
   bool still;                              /* a verifier: nobody else has the store open */
+  _Atomic bool pauses;                     /* the driver wants it to stop when it is next to lock the end of a log */
   _Atomic bool forks;                      /* the driver wants a child of it that outlives it */
 
   _Atomic int32_t armed;                   /* changing calls from now to the one where it ends; 0: none */

@@ -41,6 +41,7 @@ void use_store(using *u, bool background) {
                            integer("log.flush.offset.checkpoint.interval.ms", 20)};
   sdm_store_options o = {.create = true, .background = background, .wall_clock = true, .options = {options, sizeof options / sizeof *options}};
   atomic_store(&me->opening, true);
+  atomic_store(&me->background, background);
   must(sdm_store_open(the_herd->store, &o, wall_ms(), &u->store), "open the store");
   for (int i = 0; i < TOPICS; i++) {
     open_topic(u, i);
