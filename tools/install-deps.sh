@@ -1,6 +1,7 @@
 #!/bin/sh
-# Sees to what building (`install-deps.sh build`), building and testing (no argument) or make kafka (`install-deps.sh kafka`) needs. On a Debian
-# system, as root, it installs what is missing; elsewhere it lists that. Silent when nothing is missing. Needs a shell only.
+# Sees to what building (`install-deps.sh build`), building and testing (no argument), make sabotage (`install-deps.sh sabotage`) or make kafka
+# (`install-deps.sh kafka`) needs. On a Debian system, as root, it installs what is missing; elsewhere it lists that. Silent when nothing is missing.
+# Needs a shell only.
 #
 # The nginx Lua module and LuaJIT must come as a pair: on Debian 12 the module brings OpenResty's LuaJIT (luajit2), which conflicts with the
 # package luajit; later releases have one luajit for both. So the packages are chosen by what the system offers, not by its version.
@@ -57,7 +58,8 @@ look() {
     header xxhash.h || missing need libxxhash-dev 'xxhash.h, the hash of keys and segments'
     have gzip || missing need gzip "unpacks the example's data"
     if [ "$scope" = kafka ]; then look_for_kafka; fi
-    [ "$scope" = test ] || return 0
+    [ "$scope" = test ] || [ "$scope" = sabotage ] || return 0
+    have patch || missing need patch 'plants the bugs of make sabotage'
     have busted || missing need lua-busted 'runs the specs'
     have luacheck || missing need lua-check 'checks the Lua code'
     have luarocks || missing need luarocks 'checks the rockspec'

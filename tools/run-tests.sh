@@ -2,7 +2,7 @@
 # Runs every check there is, whatever fails on the way, and ends with a table and the line "N passed, N failed".
 #     tools/run-tests.sh [PATTERN]
 # A part is named GROUP/NAME: tidy/layers, c/crc32c_test, asan/..., tsan/..., lua5.4/store_spec, luajit/...; only parts whose name contains
-# PATTERN (a shell pattern) run. What each printed is in build/test-logs/GROUP/NAME.log.
+# PATTERN (a shell pattern) run, of =GROUP/NAME that one. What each printed is in build/test-logs/GROUP/NAME.log.
 #
 # Every program's own closing line is what counts: "N passed, N failed" of a C test, busted's summary of a spec. A program without one, or one
 # that fails although its line says that all passed, is one failure: a crash must not look like a test that was not there.
@@ -29,8 +29,8 @@ trap 'rm -rf "$TMPDIR"' EXIT
 trap 'exit 130' INT TERM HUP
 
 wanted() {
-    case $1 in *$only*) return 0 ;; esac
-    return 1
+    case =$1 in *$only*) ;; *) return 1 ;; esac
+    case $only in =*) [ "=$1" = "$only" ] ;; esac
 }
 
 tail_of() { sed 's/^/    | /' "$1" | tail -n "${2:-25}"; }
@@ -105,6 +105,7 @@ tidy() {
     check tidy/words sh tools/check-words.sh
     [ ! -e tools/check-rockspec.lua ] || check tidy/rockspec "$lua54" tools/check-rockspec.lua
     [ ! -e build/5.4/sediment/core.so ] || check tidy/exports sh tools/check-exports.sh
+    check tidy/sabotage sh tools/run-sabotage.sh --check
     [ ! -e .luacheckrc ] || check tidy/luacheck env -u LUA_PATH -u LUA_CPATH luacheck --quiet --no-color .
 }
 
@@ -141,7 +142,7 @@ torture() {                               # torture PART VARIANT HISTORIES
     else fail "$1" "does not build"; tail_of "$logs/build/torture.log"; fi
 }
 
-# Bits of a store changed and files cut, here one of 50; make flips does them all.
+# Bits of a store changed and files cut, here one of 20; make flips does them all.
 flips() {                                 # flips PART EVERY
     wanted "$1" || return 0
     if launch "$logs/build/flips.log" make -s build/flips; then run "$1" build/flips --every "$2"
@@ -192,9 +193,9 @@ tidy
 c_tests c ""
 c_tests asan asan
 c_tests tsan tsan
-torture sim/torture "" 24
-torture sim/torture_asan asan 4
-flips sim/flips 50
+torture sim/torture "" 20
+torture sim/torture_asan asan 3
+flips sim/flips 20
 for target in batch files partition store; do fuzz "fuzz/$target" "$target"; done
 errors sim/errors "" 8 12
 errors sim/errors_asan asan 40 4
