@@ -45,7 +45,7 @@ C_TESTS    := $(patsubst spec/c/%.c,$(O)/spec/%,$(if $(filter tsan,$(V)),$(TSAN_
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all help deps torture flips sweeps kills test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
+.PHONY: all help deps torture flips sweeps kills sabotage test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
 MAKEFLAGS += --no-print-directory
 
 all: build/libsediment.a $(MODULES)  ## the core and the module for both Luas, in build/ (the default)
@@ -217,6 +217,10 @@ test:  ## everything: tidy checks, C tests plain and sanitized, specs on both Lu
 
 tidy:  ## the tidy checks alone
 	@LUA54='$(LUA54)' LUAJIT='$(LUAJIT)' sh tools/run-tests.sh tidy/
+
+sabotage:  ## plants the bugs of spec/sabotage in a copy, one at a time: the tests must notice each (ONLY=pattern narrows)
+	@sh tools/install-deps.sh sabotage
+	@LUA54='$(LUA54)' LUAJIT='$(LUAJIT)' sh tools/run-sabotage.sh '$(ONLY)'
 
 rockspec:  ## writes the list of files in the rockspec anew
 	@$(LUA54) tools/check-rockspec.lua --write

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Sees to what building (`install-deps.sh build`), building and testing (no argument), make kafka (`install-deps.sh kafka`) or make fuzz
-# (`install-deps.sh fuzz`) needs. On a Debian system, as root, it installs what is missing; elsewhere it lists that. Silent when nothing is missing.
+# Sees to what building (`install-deps.sh build`), building and testing (no argument), or make sabotage, make fuzz or make kafka (its name as
+# argument) needs. On a Debian system, as root, it installs what is missing; elsewhere it lists that. Silent when nothing is missing.
 # Needs a shell only.
 #
 # The nginx Lua module and LuaJIT must come as a pair: on Debian 12 the module brings OpenResty's LuaJIT (luajit2), which conflicts with the
@@ -59,7 +59,8 @@ look() {
     have gzip || missing need gzip "unpacks the example's data"
     if [ "$scope" = kafka ]; then look_for_kafka; fi
     if [ "$scope" = fuzz ]; then look_for_clang; fi
-    [ "$scope" = test ] || return 0
+    [ "$scope" = test ] || [ "$scope" = sabotage ] || return 0
+    have patch || missing need patch 'plants the bugs of make sabotage'
     have busted || missing need lua-busted 'runs the specs'
     have luacheck || missing need lua-check 'checks the Lua code'
     have luarocks || missing need luarocks 'checks the rockspec'

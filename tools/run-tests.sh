@@ -2,7 +2,7 @@
 # Runs every check there is, whatever fails on the way, and ends with a table and the line "N passed, N failed".
 #     tools/run-tests.sh [PATTERN]
 # A part is named GROUP/NAME: tidy/layers, c/crc32c_test, asan/..., tsan/..., lua5.4/store_spec, luajit/...; only parts whose name contains
-# PATTERN (a shell pattern) run. What each printed is in build/test-logs/GROUP/NAME.log.
+# PATTERN (a shell pattern) run, of =GROUP/NAME that one. What each printed is in build/test-logs/GROUP/NAME.log.
 #
 # Every program's own closing line is what counts: "N passed, N failed" of a C test, busted's summary of a spec. A program without one, or one
 # that fails although its line says that all passed, is one failure: a crash must not look like a test that was not there.
@@ -29,8 +29,8 @@ trap 'rm -rf "$TMPDIR"' EXIT
 trap 'exit 130' INT TERM HUP
 
 wanted() {
-    case $1 in *$only*) return 0 ;; esac
-    return 1
+    case =$1 in *$only*) ;; *) return 1 ;; esac
+    case $only in =*) [ "=$1" = "$only" ] ;; esac
 }
 
 tail_of() { sed 's/^/    | /' "$1" | tail -n "${2:-25}"; }
@@ -105,6 +105,7 @@ tidy() {
     check tidy/words sh tools/check-words.sh
     [ ! -e tools/check-rockspec.lua ] || check tidy/rockspec "$lua54" tools/check-rockspec.lua
     [ ! -e build/5.4/sediment/core.so ] || check tidy/exports sh tools/check-exports.sh
+    check tidy/sabotage sh tools/run-sabotage.sh --check
     [ ! -e .luacheckrc ] || check tidy/luacheck env -u LUA_PATH -u LUA_CPATH luacheck --quiet --no-color .
 }
 
@@ -169,8 +170,8 @@ c_tests asan asan
 c_tests tsan tsan
 # Faults: the same seeds each time, so that a run is like the one before. make torture and make flips do more of it.
 program sim/torture "" torture --histories 24
-program sim/torture_asan asan torture --histories 4
-program sim/flips "" flips --every 50
+program sim/torture_asan asan torture --histories 3
+program sim/flips "" flips --every 20
 program sim/flips_unclean "" flips --every 80 --seed 2 --unclean 1
 program sim/errors "" errors --every 8 --seeds 12
 program sim/errors_asan asan errors --every 40 --seeds 4

@@ -80,20 +80,32 @@ TEST(a_stage_that_continues_nothing) {
   fixture_end(&f);
 }
 
+/* A byte of the page is another after a loss of power. False: something is wrong. */
+static bool damaged_at(int64_t at) {
+  fixture f;
+  uint8_t junk = 0xa5;
+  begin(&f, 2);
+  CHECK_INT(fixture_add(&f, 50), 0);
+  fixture_power_loss(&f);
+  fixture_write(&f, SDM_CONTROL_NAME, &junk, 1, at);
+  if (!fixture_open(&f)) return false;
+  if (log_end(&f) == 3 + RESERVED && fixture_size(&f, LOG0) < 400) fixture_forget(&f, 6);
+  bool ok = fixture_check_all(&f);
+  fixture_end(&f);
+  return CHECK(ok);
+}
+
 /* Nothing of a page of another boot but the stage is believed; nothing at all of one that is damaged. */
 TEST(a_damaged_page) {
-  for (int64_t at = 0; at < 1500; at += 1) {
-    fixture f;
-    uint8_t junk = 0xa5;
-    begin(&f, 2);
-    CHECK_INT(fixture_add(&f, 50), 0);
-    fixture_power_loss(&f);
-    fixture_write(&f, SDM_CONTROL_NAME, &junk, 1, at);
-    if (!fixture_open(&f)) return;
-    if (log_end(&f) == 3 + RESERVED && fixture_size(&f, LOG0) < 400) fixture_forget(&f, 6);
-    bool ok = fixture_check_all(&f);
-    fixture_end(&f);
-    if (!CHECK(ok)) return;
+  for (int64_t at = 0; at < 1500; at++) {
+    if (!damaged_at(at)) return;
+  }
+}
+
+/* The CRC of the staged records tells, also where they can still be read. */
+TEST(a_damaged_stage) {
+  for (int64_t at = 0; at < 80; at++) {
+    if (!damaged_at(SDM_CONTROL_BYTES - SDM_STAGE_BYTES + SDM_BATCH_HEADER + at)) return;
   }
 }
 
@@ -482,6 +494,19 @@ TEST(a_damaged_state_file) {
       fixture_end(&f);
     }
   }
+}
+
+/* The writes take turns between two places: one that the loss of power tears leaves the one before. */
+TEST(a_torn_state_leaves_the_one_before) {
+  fixture f;
+  begin(&f, 4);
+  CHECK_INT(sdm_log_raise_floor(f.log, 5), 0);
+  fixture_power_loss(&f);
+  fixture_write(&f, SDM_STATE_NAME, "junkjunkjunk", 12, 16);
+  fixture_open(&f);
+  CHECK_INT(log_end(&f), 3 + RESERVED);
+  fixture_check_from(&f, f.log, 0);
+  fixture_end(&f);
 }
 
 TEST(the_purge_floor_stays) {

@@ -205,7 +205,7 @@ int main(int argc, char **argv) {
     } else {
       failed++;
       printf("%s\n  repeat: torture --seed %llu --verbose\n", t.why, (unsigned long long)seed);
-      if (failed >= 10) break;
+      if (failed >= 5) break;
       t.why[0] = 0;
     }
   }
