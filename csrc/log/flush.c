@@ -110,8 +110,9 @@ int sdm_log_close_clean(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   if (rc == 0) sdm_log_finish_indexes_locked(l);
   const sdm_end *e = sdm_control_end(c);
   bool indexed = e->max_timestamp <= e->indexed_timestamp;  /* else the next opening had better read it all */
+  /* The next append marks the partition as in use again; also when this fails now, or dies, and the mark of the close has reached the file. */
+  if (rc == 0) atomic_store(&c->reserved_end, 0);
   if (rc == 0 && appended && indexed && sdm_end_offset(e) == end) rc = sdm_log_state_write_locked(l, end, true);
-  if (rc == 0) atomic_store(&c->reserved_end, 0);          /* the next append marks the partition as in use again */
   sdm_log_unlock(l);
   return rc;
 }

@@ -15,7 +15,7 @@ int sdm_log_latest(sdm_log *l, int64_t *offset) {
   sdm_end e;
   int rc = sdm_log_check(l);
   if (rc < 0) return rc;
-  if (l->control) {
+  if (l->writable) {
     *offset = atomic_load_explicit(&l->control->log_end, memory_order_acquire);
     return 0;
   }

@@ -248,13 +248,23 @@ int sdm_log_edit_segments(sdm_log *l, int64_t from, int64_t to, sdm_segment *fre
 
 /* ---- where the log begins and ends ---- */
 
+/* Who only reads may find the page just being made anew: it says nothing until that is over. */
+static int read_page(sdm_log *l, sdm_end *out, uint64_t *number) {
+  for (;;) {
+    *number = sdm_control_read(l->control, out);
+    if (l->writable || atomic_load_explicit(&l->control->incarnation, memory_order_acquire) == l->incarnation) return 0;
+    int rc = sdm_log_check(l);
+    if (rc < 0) return rc;
+  }
+}
+
 int sdm_log_read_end(sdm_log *l, sdm_end *out, uint64_t *commit) {
   uint64_t number = 0;
   int rc = l->control ? 0 : sdm_bare_refresh(l);
+  bool paged = l->control;                 /* from here on, whatever other threads find */
+  if (rc == 0 && paged) rc = read_page(l, out, &number);
   if (rc < 0) return rc;
-  if (l->control) {
-    number = sdm_control_read(l->control, out);
-  } else {
+  if (!paged) {
     sdm_mutex_lock(&l->lock);
     memcpy(out, &l->bare_end, sizeof *out);
     sdm_mutex_unlock(&l->lock);

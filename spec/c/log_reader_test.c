@@ -479,6 +479,26 @@ TEST(a_readonly_store_sees_the_stage) {
   fixture_end(&f);
 }
 
+/* Between its look at the page and its reading of it another process may begin to make the page anew: then it waits, and does not read zeros. */
+TEST(a_page_that_is_being_made_anew_tells_no_end) {
+  fixture f;
+  sdm_end end;
+  sdm_log *reading = NULL;
+  fixture_begin(&f);
+  fixture_open(&f);
+  CHECK_INT(fixture_add(&f, 1), 0);
+  sdm_env env = f.env;
+  env.writable = false;
+  env.checkpoint_lock = NULL;
+  CHECK_INT(sdm_log_open(&env, FIXTURE_TOPIC, 0, &f.cfg, f.now, &reading), 0);
+  CHECK_INT(sdm_log_read_end(reading, &end, NULL), 0);
+  CHECK_INT(sdm_end_offset(&end), 1);
+  CHECK_INT(sdm_control_reset(f.log->control, env.boot_id), 0);
+  CHECK_INT(sdm_log_read_end(reading, &end, NULL), SDM_BUSY);
+  sdm_log_unref(reading);
+  fixture_end(&f);
+}
+
 /* The child appends through an opening of its own while the parent reads. */
 TEST(another_process_appends) {
   enum { N = 3000 };

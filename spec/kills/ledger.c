@@ -23,7 +23,7 @@ bool ledger_is_tombstone(int topic, uint32_t author, uint32_t number) {
 
 uint32_t ledger_batch(int topic, uint32_t author, uint32_t number) {
   uint64_t b = bits(topic, author, number) >> 32;
-  return b % 4 == 0 ? 2 + (uint32_t)(b >> 8) % (BATCH_MAX - 1) : 1;
+  return b % 8 == 0 ? 2 + (uint32_t)(b >> 8) % (BATCH_MAX - 1) : 1;
 }
 
 static void fill(uint8_t *out, size_t size, uint64_t seed) {

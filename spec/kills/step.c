@@ -52,14 +52,21 @@ static uint64_t step_inside(slot *s, uint64_t most) {
   return n;
 }
 
+/* Sections differ in length: a sweep has ended when several in a row have ended before the instruction that it has come to. */
 static void sweep(slot *s) {
-  static uint64_t first, next;
+  enum { SHORT_ONES = 8 };
+  static uint64_t first, next, longest;
+  static int ended;
   uint64_t n = step_inside(s, next);
-  next += STRIDE;
-  if (!lives(s) || is_inside(s)) return;
+  if (!lives(s)) return;
+  if (n > longest) longest = n;
+  ended = is_inside(s) ? 0 : ended + 1;
+  if (ended == 0) next += STRIDE;
+  if (ended < SHORT_ONES) return;
+  ended = 0;
   next = ++first % STRIDE;
   the_figures.sweeps++;
-  if (n > the_figures.swept) the_figures.swept = n;
+  the_figures.swept = longest;
 }
 
 /* It stops itself; from there it is but a few instructions. */

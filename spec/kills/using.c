@@ -36,7 +36,7 @@ static void take_log(using *u, int i) {
 }
 
 void use_store(using *u, bool background) {
-  sdm_setting options[] = {integer("log.cleaner.dedupe.buffer.size", 1 << 20), integer("linger.ms", 5), integer("log.cleaner.backoff.ms", 15),
+  sdm_setting options[] = {integer("log.cleaner.dedupe.buffer.size", 1 << 20), integer("linger.ms", 20), integer("log.cleaner.backoff.ms", 15),
                            integer("log.retention.check.interval.ms", 10), integer("log.initial.task.delay.ms", 5),
                            integer("log.flush.offset.checkpoint.interval.ms", 20)};
   sdm_store_options o = {.create = true, .background = background, .wall_clock = true, .options = {options, sizeof options / sizeof *options}};
