@@ -104,11 +104,15 @@ plant() {                                 # plant PATCH
     patch -s -f -R -p1 -r - < "$1" || exit 1
 }
 
-for file in "$root"/spec/sabotage/*.patch; do
-    name_of "$file"
-    case $name in *$only*) ;; *) continue ;; esac
-    part_of "$file"
-    if is_sound "$part"; then plant "$file"; else report BROKEN 0 'its part fails without it'; fi
-done
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ] && [ $passed -gt 0 ]
+run_all() {
+    for file in "$root"/spec/sabotage/*.patch; do
+        name_of "$file"
+        case $name in *$only*) ;; *) continue ;; esac
+        part_of "$file"
+        if is_sound "$part"; then plant "$file"; else report BROKEN 0 'its part fails without it'; fi
+    done
+    echo "$passed passed, $failed failed"
+    [ $failed -eq 0 ] && [ $passed -gt 0 ]
+}
+
+run_all; exit                             # one line: a change of this file meanwhile does not matter

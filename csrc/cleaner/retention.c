@@ -88,19 +88,25 @@ static int roll_unless_changed(retention *r, size_t *n) {
   return rc;
 }
 
+static int rename_one(retention *r, size_t i) {
+  int64_t base = r->segments[i]->base_offset;
+  int rc = sdm_retire(r->log, r->segments[i], r->now);
+  return rc == 0 ? sdm_log_edit_segments(r->log, base, base + 1, NULL) : rc;
+}
+
 /* One that fails half-way is in the list still: the next to lock looks at the folder anew. */
 static int rename_oldest(retention *r, size_t n, sdm_retain_report *report) {
   int rc = sdm_log_lock(r->log);
   if (rc < 0) return rc;
   rc = sdm_log_sync_locked(r->log);
   for (size_t i = 0; rc == 0 && i < n; i++) {
-    rc = sdm_retire(r->log, r->segments[i], r->now);
-    if (rc == 0) rc = sdm_log_edit_segments(r->log, r->segments[i]->base_offset, r->segments[i]->base_offset + 1, NULL);
-    if (rc < 0) break;
+    if ((rc = rename_one(r, i)) < 0) {
+      atomic_store(&r->log->control->unfinished, 1);
+      break;
+    }
     report->segments++;
     report->bytes += size_of(r, i);
   }
-  if (rc < 0) atomic_store(&r->log->control->unfinished, 1);
   sdm_log_unlock(r->log);
   return rc;
 }

@@ -84,19 +84,6 @@ int sdm_log_flush_closed(sdm_log *l, int64_t below) {
   return rc;
 }
 
-/* The active segment's file as Kafka leaves it on a clean shutdown: nothing past the end, its time that of the last append. */
-static int trim_active(sdm_log *l) {
-  const sdm_end *e = sdm_control_end(l->control);
-  sdm_file *f;
-  sdm_file_info info;
-  int rc = sdm_log_sync_locked(l);
-  if (rc == 0) rc = sdm_segment_file(l->active, SDM_FILE_LOG, &f);
-  if (rc == 0) rc = l->fs->info(f, &info);
-  if (rc == 0 && info.size != e->position) rc = l->fs->truncate(f, e->position);
-  if (rc == 0 && e->position > 0) rc = l->fs->set_modified(f, e->modified_ms);
-  return rc;
-}
-
 int sdm_log_close_clean(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   int64_t durable;
   int rc = sdm_log_flush_to_disk(l, cfg, now, &durable);
@@ -106,7 +93,8 @@ int sdm_log_close_clean(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   sdm_control *c = l->control;
   int64_t end = sdm_control_end(c)->sealed_end;
   bool appended = c->state_sequence > 0 && c->clean_end != end;
-  rc = trim_active(l);
+  rc = sdm_log_sync_locked(l);
+  if (rc == 0) rc = sdm_log_trim_locked(l, sdm_control_end(c));        /* as Kafka leaves the file on a clean shutdown */
   if (rc == 0) sdm_log_finish_indexes_locked(l);
   const sdm_end *e = sdm_control_end(c);
   bool indexed = e->max_timestamp <= e->indexed_timestamp;  /* else the next opening had better read it all */

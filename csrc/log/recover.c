@@ -121,10 +121,12 @@ static int64_t next_free_offset(const recovery *r, int64_t found) {
 
 /* ---- one segment ---- */
 
+/* For good, as in a roll. */
 static int cut(recovery *r, sdm_segment *s, int64_t position) {
   sdm_file *f;
   int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) rc = r->log->fs->truncate(f, position);
+  if (rc == 0) rc = r->log->fs->sync(f);
   if (rc < 0) return rc;
   r->truncated += s->size - position;
   s->size = position;

@@ -50,15 +50,25 @@ void sdm_log_finish_indexes_locked(sdm_log *l) {
   if (add_final_time_entry(l->active, &next) == 0) sdm_control_publish(l->control, &next);
 }
 
-/* Cuts what lies past the sealed end, so that a closed segment's file is exactly its batches; its time is that of its last append. */
-static int finish_active(sdm_log *l, sdm_end *e) {
-  sdm_segment *s = l->active;
+/* For good: a flush passes over a segment whose records are all durable, and should the bytes come back after a loss of power, a closed one looks damaged. */
+static int cut(sdm_log *l, sdm_file *f, int64_t position) {
+  int rc = l->fs->truncate(f, position);
+  if (rc == 0 && (rc = l->fs->sync(f)) < 0) atomic_store(&l->control->failed, SDM_IO);
+  return rc;
+}
+
+int sdm_log_trim_locked(sdm_log *l, const sdm_end *e) {
   sdm_file *f;
   sdm_file_info info;
-  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
+  int rc = sdm_segment_file(l->active, SDM_FILE_LOG, &f);
   if (rc == 0) rc = l->fs->info(f, &info);
-  if (rc == 0 && info.size != e->position) rc = l->fs->truncate(f, e->position);
-  if (rc == 0) rc = l->fs->set_modified(f, e->modified_ms);
+  if (rc == 0 && info.size != e->position) rc = cut(l, f, e->position);
+  return rc == 0 && e->position > 0 ? l->fs->set_modified(f, e->modified_ms) : rc;
+}
+
+static int finish_active(sdm_log *l, sdm_end *e) {
+  sdm_segment *s = l->active;
+  int rc = sdm_log_trim_locked(l, e);
   if (rc == 0) rc = add_final_time_entry(s, e);
   if (rc == 0) rc = sdm_segment_digest_make(s, e->position);
   if (rc < 0) return rc;

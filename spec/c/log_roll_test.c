@@ -251,3 +251,29 @@ TEST(what_is_known_of_segments) {
   sdm_segments_unref(segments, count);
   fixture_end(&f);
 }
+
+/* Everything is durable but that: bytes that came back after a loss of power would lie at the end of a closed segment. */
+TEST(what_a_failed_write_left_is_cut_for_good) {
+  for (int recovered = 0; recovered < 2; recovered++) {
+    fixture f;
+    int64_t durable, base;
+    fixture_begin(&f);
+    fixture_open(&f);
+    CHECK_INT(fixture_add(&f, 1), 0);
+    CHECK_INT(sdm_log_flush(f.log, f.now, &durable), 0);
+    fixture_faults.write_code = SDM_IO;
+    fixture_faults.write_limit = 7;
+    CHECK_INT(fixture_put_batch(&f, 2, 1, 10, f.now), SDM_IO);
+    if (recovered) fixture_crash(&f);
+    memset(&fixture_faults, 0, sizeof fixture_faults);
+    fixture_faults.sync_code = SDM_IO;
+    if (recovered) CHECK_INT(sdm_log_open(&f.env, FIXTURE_TOPIC, 0, &f.cfg, f.now, &f.log), SDM_IO);
+    else CHECK_INT(sdm_log_roll(f.log, f.now, &base), SDM_IO);
+    memset(&fixture_faults, 0, sizeof fixture_faults);
+    if (!recovered) fixture_crash(&f);
+    fixture_open(&f);
+    CHECK_INT(fixture_add(&f, 3), 0);
+    fixture_check_all(&f);
+    fixture_end(&f);
+  }
+}
