@@ -152,6 +152,35 @@ describe("a damaged byte", function()
   it("in the base offset of the last batch of a closed segment", function() displaced(3, true) end)
   it("in the base offset of the last batch of the log", function() displaced(9) end)
 
+  -- Nothing was torn there: sediment.state tells how long the file was, and all of it was whole.
+  it("in the last batch of a store that was closed in order costs that batch alone, and is told", function()
+    path, records = support.path(), {}
+    support.damaged()
+    local store = support.open(path)
+    local topic = store:topic("t", {})
+    for i = 0, 9 do topic:append_batch { { key = "k" .. i, value = tostring(i) } } end
+    store:close()
+    local file = path .. "/t-0/" .. disk.log(0)
+    local size = #disk.read(file)
+    flip(file, size - 1)
+    for round = 1, 3 do
+      store = support.open(path)
+      topic = store:topic "t"
+      local stats = topic:stats().partitions[0]
+      assert.equal(0, stats.truncated_bytes)
+      if round == 1 then assert.equal(1, stats.corrupt_batches) end
+      assert.equal(9 + round, topic:latest())
+      local found, told = {}, {}
+      for offset in topic:records { on_corrupt = function(from, to) told[#told + 1] = from .. "-" .. to end } do found[#found + 1] = offset end
+      assert.same({ "9-10" }, told)
+      assert.equal(8 + round, #found)
+      assert.equal("corrupt", support.raised(function() for _ in topic:records() do end end).code)
+      assert.equal(9 + round, topic:append("k", "goes on"))
+      assert.equal(size, #disk.read(file))
+      store:close()
+    end
+  end)
+
   -- No CRC misses a whole batch: the digest of a closed segment does.
   it("is not all: a closed segment cut where a batch ends is told, at each opening, and not cleaned", function()
     for _, copied in ipairs { false, true } do

@@ -124,6 +124,35 @@ describe("records{on_corrupt=}", function()
     end
   end)
 
+  -- A changed bit of a byte of the batch with that base offset.
+  local function change(path, offset, byte, by)
+    local file = path .. "/t-0/" .. disk.log(math.floor(offset / 4) * 4)
+    local bytes = disk.read(file)
+    for _, b in ipairs(disk.batches(bytes)) do
+      local at = b.position + byte
+      if b.base_offset == offset then bytes = bytes:sub(1, at - 1) .. string.char((bytes:byte(at) + by) % 256) .. bytes:sub(at + 1) end
+    end
+    disk.write(file, bytes)
+  end
+
+  -- The offset that is found behind the first damage is damaged as well, and far beyond its segment.
+  it("loses no segment to two damages side by side", function()
+    local path = make()
+    damage(path, 5)
+    change(path, 6, 6, 1)
+    local values, told = read(support.open(path):topic "t")
+    assert.equal("0 1 2 3 4 7 8 9 10 11 12 13", values)
+    assert.equal("5-7", told)
+  end)
+
+  it("keeps the good batch between damage and a changed base offset", function()
+    local path = make()
+    damage(path, 4)
+    change(path, 6, 8, 64)
+    local values = read(support.open(path):topic "t")
+    assert.equal("0 1 2 3 5 7 8 9 10 11 12 13", values)
+  end)
+
   it("goes on among records that are being appended", function()
     local path = make()
     damage(path, 12)
@@ -133,6 +162,45 @@ describe("records{on_corrupt=}", function()
     local values, told = read(topic)
     assert.equal("0 1 2 3 4 5 6 7 8 9 10 11 13 14", values)
     assert.equal("12-13", told)
+  end)
+
+  -- An archive of logs: values that are batches, of offsets that would fit.
+  local function make_archive(rolled)
+    local source, archive = make(), support.path()
+    local whole = disk.read(source .. "/t-0/" .. disk.log(0)) .. disk.read(source .. "/t-0/" .. disk.log(4))
+    local store = support.open(archive)
+    local topic = store:topic("t", {})
+    local batches = disk.batches(whole)
+    for i = 1, 7 do
+      local b = batches[i + 1]
+      topic:append_batch { { key = "archive", value = whole:sub(b.position + 1, b.position + b.size) } }
+    end
+    if rolled then topic:roll() end
+    store:close()
+    return archive
+  end
+
+  it("takes nothing from within a record, however much it looks like a batch", function()
+    for _, rolled in ipairs { false, true } do
+      local path = make_archive(rolled)
+      local file = path .. "/t-0/" .. disk.log(0)
+      local bytes = disk.read(file)
+      local at = assert(select(3, bytes:find("archive.-archive.-()archive")))
+      disk.write(file, bytes:sub(1, at - 1) .. "A" .. bytes:sub(at + 1))
+      local topic = support.open(path):topic "t"
+      for from = 0, 6 do
+        for _, on_corrupt in ipairs { "skip", "fail" } do
+          local found = 0
+          pcall(function()
+            for _, key in topic:records { from = from, on_corrupt = on_corrupt } do
+              assert.equal("archive", key)
+              found = found + 1
+            end
+          end)
+          if on_corrupt == "skip" then assert.equal(from <= 2 and 6 - from or 7 - from, found) end
+        end
+      end
+    end
   end)
 
   it("serves a bare directory and a compacted topic alike", function()

@@ -23,6 +23,8 @@ typedef struct pass {
   int64_t from, bound;                   /* dirty range */
   int64_t now;
   sdm_scanner scan;
+  sdm_segment *scanned;                  /* the segment in hand; where its next batch begins, or at least begins */
+  int64_t expected;
   sdm_buf plain;                         /* records of a compressed batch */
   sdm_offset_map map;
   sdm_txn_pass transactions;
@@ -36,11 +38,26 @@ static int may_go_on(const pass *p) {
   return sdm_log_check_writable(p->log);
 }
 
-static int start_scan(pass *p, sdm_segment *s) { return sdm_segment_scan(s, &p->scan, 0, s->size); }
+static int start_scan(pass *p, sdm_segment *s) {
+  p->scanned = s;
+  p->expected = s->base_offset;
+  return sdm_segment_scan(s, &p->scan, 0, s->size);
+}
+
+/* No CRC covers a base offset: what is out of place is damage, and must not be written as if it was not. */
+static int check_place(pass *p, const sdm_batch *b) {
+  bool dense = sdm_log_is_dense(p->log, p->scanned);
+  bool fits = (dense ? b->base_offset == p->expected : b->base_offset >= p->expected) && sdm_segment_can_hold(p->scanned, b);
+  p->expected = sdm_batch_last_offset(b) + 1;
+  if (fits) return 1;
+  return sdm_fail(SDM_CORRUPT, "%s: the batch before position %lld claims the offsets %lld to %lld, which do not fit there: a base offset is damaged",
+                  p->scan.file->path, (long long)p->scan.position, (long long)b->base_offset, (long long)sdm_batch_last_offset(b));
+}
 
 static int next_batch(pass *p, sdm_batch *b, const uint8_t **bytes) {
   int rc = may_go_on(p);
   if (rc == 0) rc = sdm_scan_batch(&p->scan, b, bytes);
+  if (rc == 1) rc = check_place(p, b);
   if (rc == 0 && p->scan.torn) rc = sdm_fail(SDM_CORRUPT, "%s is cut off in the batch at position %lld", p->scan.file->path, (long long)p->scan.position);
   if (rc == SDM_CORRUPT) p->report->corrupt++;
   return rc;

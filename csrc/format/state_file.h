@@ -24,7 +24,7 @@ typedef struct sdm_state_file {
   int64_t jitter_ms;            /* that its roll drew */
   int64_t log_start;            /* the log starts here at least: what an import was told, until the store's checkpoint has it */
   int64_t foreign_end;          /* records from here on are Sediment's own, which are of no transaction; 0: all are */
-  bool damaged;                 /* when read: cut, or a slot has bytes and is not valid, which may have been the newer one */
+  bool damaged;                 /* when read: cut, empty, or a slot has bytes and is not valid, which may have been the newer one */
 } sdm_state_file;
 
 /* The better of the two slots; a missing, torn or foreign file reads as nothing written. Returns false when bytes were there and neither

@@ -30,6 +30,7 @@ struct sdm_reader {
   sdm_buf plain;                         /* its records, when it is compressed */
   int64_t batch_end;                     /* offset after the batch in hand */
   int64_t scanned_end;                   /* offset after the last batch that was met in the segment in hand, -1: none was */
+  int64_t skipped_to;                    /* where the batch that was skipped last ends by its own words, -1: none was */
   bool dense;                            /* its batches follow each other without a gap */
   uint8_t *stage;                        /* a copy of it, once it is needed */
   sdm_transactions *transactions;        /* what read_committed hides; NULL: nothing */
@@ -101,6 +102,7 @@ static int enter(sdm_reader *r, sdm_segment *s, int64_t segment_end, bool retire
   r->dense = !retired && sdm_log_is_dense(r->log, s);
   if (rc == 0) rc = sdm_seek(s, &r->scan, r->next, limit, r->dense, &r->scanned_end);
   if (rc < 0) return rc;
+  r->skipped_to = -1;
   r->segment_end = segment_end;
   r->bound = retired ? INT64_MAX : r->active ? e.sealed_end : segment_end;
   r->segment = sdm_segment_ref(s);
@@ -179,6 +181,7 @@ static int check_place(sdm_reader *r, const sdm_batch *b, const uint8_t **bytes)
   if (b->base_offset < expected || sdm_batch_last_offset(b) >= r->bound || !sdm_segment_can_hold(r->segment, b)) return misplaced(r, b, expected);
   if (b->base_offset == expected) return 0;
   if (r->dense && r->scanned_end >= 0) return misplaced(r, b, expected);
+  if (r->dense && b->base_offset == r->skipped_to) return 0;
   int rc = r->dense ? sdm_scan_joins(&r->scan, b, bytes) : sdm_scan_displaced(&r->scan, b, expected, bytes);
   return rc == !r->dense ? misplaced(r, b, expected) : rc < 0 ? rc : 0;
 }
@@ -280,17 +283,35 @@ static int skip_rest(sdm_reader *r) {
   return 0;
 }
 
+/* Where the damaged batch that begins at `begins` ends, if its header can be believed. */
+static int64_t own_words(sdm_reader *r, int64_t begins) {
+  sdm_batch b;
+  int64_t at = r->scan.position;
+  bool plausible = sdm_scan_header(&r->scan, &b) == 1 && b.base_offset == begins;
+  r->scan.position = at;
+  return plausible ? sdm_batch_last_offset(&b) + 1 : -1;
+}
+
+/* The next valid batch whose offsets can be. 1: the scanner stands there. */
+static int find_next(sdm_reader *r, int64_t begins, sdm_batch *b) {
+  int rc;
+  while ((rc = sdm_scan_resync(&r->scan, begins)) == 1 && (rc = sdm_scan_header(&r->scan, b)) == 1) {
+    r->scan.position -= b->size;
+    if (sdm_segment_can_hold(r->segment, b) && sdm_batch_last_offset(b) < r->bound) return 1;
+  }
+  return rc == SDM_CORRUPT ? 0 : rc;
+}
+
 static int skip_batch(sdm_reader *r) {
   sdm_batch b;
   int64_t begins = r->scanned_end >= 0 ? r->scanned_end : r->segment->base_offset;
-  int rc = sdm_scan_resync(&r->scan, begins);
-  if (rc == 1 && (rc = sdm_scan_header(&r->scan, &b)) == 1) {
-    r->scan.position -= b.size;
-    r->scanned_end = -1;
-    if (b.base_offset > r->next) r->next = b.base_offset < r->end ? b.base_offset : r->end;
-    return 0;
-  }
-  return rc < 0 ? rc : skip_rest(r);
+  r->skipped_to = own_words(r, begins);
+  int rc = find_next(r, begins, &b);
+  if (rc < 0) return rc;
+  if (rc == 0) return skip_rest(r);
+  r->scanned_end = -1;
+  if (b.base_offset > r->next) r->next = b.base_offset < r->end ? b.base_offset : r->end;
+  return 0;
 }
 
 /* Nothing of a segment that cannot even be entered. */

@@ -135,13 +135,17 @@ static int cut(recovery *r, sdm_segment *s, int64_t position) {
 
 static unsigned density(const recovery *r, const sdm_segment *s) { return s->base_offset >= r->state.cleaned_end ? SDM_REINDEX_DENSE : 0; }
 
-/* `may_cut`: its last write may not have ended. Of a closed segment that was whole before what is damaged stays, at its end as well. */
-static int rescan(recovery *r, sdm_segment *s, unsigned flags, bool may_cut, sdm_scan_result *out) {
+enum { ALL_IS_KNOWN = -1 };
+
+/* `known`: so many bytes were whole before, and what is damaged of them stays, also at the end. What follows may be a write that did not end: it is cut, unless
+** nothing is known, and it may have batches of ours behind the damage. */
+static int rescan(recovery *r, sdm_segment *s, unsigned flags, int64_t known, sdm_scan_result *out) {
   int64_t modified = s->modified_ms;
   int rc = sdm_reindex(s, s->size, r->cfg->index_interval_bytes, flags | density(r, s), out);
   if (rc < 0) return rc;
   r->corrupt += out->corrupt_batches;
-  if (out->position < s->size && may_cut) rc = cut(r, s, out->position);
+  bool stays = known == ALL_IS_KNOWN || out->position < known || (known == 0 && out->doubtful);
+  if (out->position < s->size && !stays) rc = cut(r, s, out->position);
   else if (out->position < s->size) r->corrupt++;
   sdm_file *f;
   if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
@@ -197,7 +201,7 @@ static int recover_closed(recovery *r, int64_t base, int64_t next_base) {
   if (rc < 0) return rc;
   rc = look_at_digest(r, s, believed, &anew);
   if (rc == 0 && (anew || !believed || !sdm_indexes_sound(s, s->size, next_base, true))) {
-    rc = rescan(r, s, SDM_REINDEX_FINAL | (anew ? SDM_REINDEX_DIGEST : 0), !believed && anew, &found);
+    rc = rescan(r, s, SDM_REINDEX_FINAL | (anew ? SDM_REINDEX_DIGEST : 0), !believed && anew ? 0 : ALL_IS_KNOWN, &found);
   }
   if (rc == 0 && sync_failed(r) && next_base > atomic_load(&r->before->durable_end)) rc = write_anew(s);
   sdm_segment_unref(s);
@@ -345,6 +349,19 @@ static void count_missing(recovery *r) {
   r->truncated = r->same_boot ? page->position : r->state.position;
 }
 
+/* After an orderly close the state file tells how long it was, and all of that was whole. */
+static int64_t known_of_last(const recovery *r, const sdm_segment *s) {
+  bool told = !r->same_boot && r->state.clean && !r->broker && r->state.end >= s->base_offset && s->size >= r->state.position;
+  return told ? r->state.position : 0;
+}
+
+/* The last bytes that were written are damaged. They stay, for readers to tell of, and the log goes on behind them. */
+static void keep_damage(recovery *r, const sdm_segment *s) {
+  r->damaged_end = true;
+  r->end.position = s->size;
+  if (r->state.end > r->end.sealed_end) r->end.sealed_end = r->state.end;
+}
+
 static int recover_last(recovery *r, int64_t base) {
   sdm_segment *s;
   sdm_scan_result found;
@@ -366,8 +383,9 @@ static int recover_last(recovery *r, int64_t base) {
   r->as_told = told == 1;
   rc = told < 0 ? told : 0;
   if (told == 0) {
-    rc = rescan(r, s, 0, true, &found);
+    rc = rescan(r, s, 0, known_of_last(r, s), &found);
     if (rc == 0) take_scan(r, s, &found);
+    if (rc == 0 && found.position < s->size) keep_damage(r, s);
   }
   if (rc == 0 && sync_failed(r)) rc = write_anew(s);
   sdm_segment_unref(s);

@@ -87,7 +87,10 @@ static int scan(indexer *x, sdm_scanner *s) {
     if (rc == 1) continue;
     if (rc != SDM_CORRUPT) return rc;
     s->position = at;
-    if ((rc = sdm_scan_resync(s, x->r->next_offset)) <= 0) return rc;
+    if ((rc = sdm_scan_resync(s, x->r->next_offset)) <= 0) {
+      x->r->doubtful = rc == 0 && s->doubtful;
+      return rc;
+    }
     note_damage(x->r, at);
     x->lost = true;
   }

@@ -70,7 +70,7 @@ static int finish_active(sdm_log *l, sdm_end *e) {
   sdm_segment *s = l->active;
   int rc = sdm_log_trim_locked(l, e);
   if (rc == 0) rc = add_final_time_entry(s, e);
-  if (rc == 0) rc = sdm_segment_digest_make(s, e->position);
+  if (rc == 0) rc = sdm_segment_digest_make(s, e->position, sdm_log_is_dense(l, s));
   if (rc < 0) return rc;
   sdm_mutex_lock(&s->lock);
   s->size = e->position;

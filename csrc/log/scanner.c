@@ -14,7 +14,8 @@ void sdm_scanner_start(sdm_scanner *s, sdm_file *file, int64_t position, int64_t
   s->file = file;
   s->position = position;
   s->limit = limit;
-  s->torn = false;
+  s->torn = s->doubtful = false;
+  s->spent = 0;
   s->window_start = position;
   s->window.size = 0;
   s->digest = NULL;
@@ -279,21 +280,63 @@ int sdm_scan_joins(sdm_scanner *s, const sdm_batch *b, const uint8_t **bytes) {
   return rc == 1 ? next.base_offset == sdm_batch_last_offset(b) + 1 : rc < 0 ? rc : 1;
 }
 
+enum { MAGIC_AT = 16, MAGIC = 2 };
+
 /* Whether a valid batch with a base offset above `offset` begins at `position`: what is damaged had at least one. */
-static int valid_here(sdm_scanner *s, int64_t offset, int64_t *budget) {
-  sdm_batch b;
+static int valid_here(sdm_scanner *s, int64_t offset, sdm_batch *b) {
   int rc = look(s, SDM_BATCH_HEADER, WINDOW);
   if (rc <= 0) return rc;
   const uint8_t *p = here(s);
-  if (p[16] != 2 || (int64_t)sdm_get64(p) <= offset || sdm_batch_decode(p, SDM_BATCH_HEADER, &b) < 0) return 0;
-  if (b.size > s->limit - s->position || (rc = look(s, b.size, WINDOW)) <= 0) return rc < 0 ? rc : 0;
-  *budget -= b.size;
-  if (!sdm_batch_crc_ok(here(s), &b)) return 0;
+  if (p[MAGIC_AT] != MAGIC || (int64_t)sdm_get64(p) <= offset || sdm_batch_decode(p, SDM_BATCH_HEADER, b) < 0) return 0;
+  if (b->size > s->limit - s->position || (rc = look(s, b->size, WINDOW)) <= 0) return rc < 0 ? rc : 0;
+  s->spent += b->size;
+  if (!sdm_batch_crc_ok(here(s), b)) return 0;
   if (s->digest && (rc = check_digest(s)) < 0) return rc == SDM_CORRUPT ? 0 : rc;
   return 1;
 }
 
-enum { MAGIC_AT = 16, MAGIC = 2 };
+static bool all_zeros(const uint8_t *p, size_t n) {
+  while (n > 0 && p[n - 1] == 0) n--;
+  return n == 0;
+}
+
+enum { ANYWHERE = -1 };
+
+/* Whether sizes lead on from `first`, which is at `position`, to `to`; ANYWHERE: past what a record can hold, or to an end: that of the file, a batch that is
+** cut there, or zeros. In a record they come to other bytes. */
+static int leads_on(sdm_scanner *s, const sdm_batch *first, int64_t to) {
+  enum { FAR = 2 << 20 };
+  sdm_batch b = *first;
+  int64_t at = s->position, far = to == ANYWHERE ? at + FAR : to;
+  int rc = 1;
+  for (s->position += b.size; s->position < far && s->limit - s->position >= SDM_BATCH_HEADER; s->position += b.size) {
+    if ((rc = look(s, SDM_BATCH_HEADER, SDM_BATCH_HEADER)) != 1 || all_zeros(here(s), SDM_BATCH_HEADER)) break;
+    rc = sdm_batch_decode(here(s), SDM_BATCH_HEADER, &b) == 0;
+    if (rc == 0 || b.size > s->limit - s->position) break;
+    s->spent += SDM_BATCH_HEADER;
+  }
+  if (to != ANYWHERE && rc == 1) rc = s->position == to;
+  s->position = at;
+  return rc;
+}
+
+/* Where the sizes of headers lead whose checksums fail: 1: to a valid batch, and `position` is there; *sure: offsets say so as well, so that no size can be
+** damaged. */
+static int follow_sizes(sdm_scanner *s, int64_t offset, bool *sure) {
+  enum { STEPS = 16 };
+  sdm_batch b, found;
+  int rc = 0;
+  *sure = true;
+  for (int i = 0; rc == 0 && i < STEPS; i++) {
+    if ((rc = look(s, SDM_BATCH_HEADER, WINDOW)) != 1) return rc;
+    if (sdm_batch_decode(here(s), SDM_BATCH_HEADER, &b) != 0 || b.size > s->limit - s->position) return 0;
+    if (b.base_offset < offset && ((rc = look(s, b.size, WINDOW)) != 1 || !sdm_batch_crc_ok(here(s), &b))) return rc < 0 ? rc : 0;
+    s->position += b.size;
+    rc = valid_here(s, offset, &found);
+    *sure = *sure && rc == 1 && i == 0 && found.base_offset == sdm_batch_last_offset(&b) + 1;
+  }
+  return rc;
+}
 
 /* Moves on to the next place where a batch's magic would stand right, as far as the window reaches. False: there is none in it. */
 static bool skip_to_magic(sdm_scanner *s) {
@@ -303,22 +346,38 @@ static bool skip_to_magic(sdm_scanner *s) {
   return found != NULL;
 }
 
-int sdm_scan_resync(sdm_scanner *s, int64_t offset) {
-  enum { LOOKS = 16 };                     /* times the rest may be read for checksums: forged headers must not make it endless */
-  int64_t damaged = s->position, budget = (s->limit - s->position) * LOOKS + WINDOW;
-  for (s->position++; s->limit - s->position >= SDM_BATCH_HEADER && budget > 0; s->position++) {
+/* At each byte from `position` on, up to `to`, for one that leads there. */
+static int search(sdm_scanner *s, int64_t offset, int64_t to) {
+  enum { LOOKS = 16 };                     /* times the file may be read for checksums: forged headers must not make it endless */
+  sdm_batch b;
+  for (; s->limit - s->position >= SDM_BATCH_HEADER && (to == ANYWHERE || s->position < to); s->position++) {
     int rc = look(s, SDM_BATCH_HEADER, WINDOW);
-    if (rc < 0) return rc;
-    if (rc == 0) break;
+    if (rc <= 0) return rc;
     if (!skip_to_magic(s)) {
       s->position--;
       continue;
     }
-    rc = valid_here(s, offset, &budget);
+    if (s->spent > s->limit * LOOKS + WINDOW) {
+      s->doubtful = true;
+      return 0;
+    }
+    if ((rc = valid_here(s, offset, &b)) == 1 && (rc = leads_on(s, &b, to)) == 0) s->doubtful = true;
     if (rc != 0) return rc;
   }
-  s->position = damaged;
   return 0;
+}
+
+int sdm_scan_resync(sdm_scanner *s, int64_t offset) {
+  int64_t damaged = s->position;
+  bool sure;
+  s->doubtful = false;
+  int led = follow_sizes(s, offset, &sure);
+  if (led < 0 || (led == 1 && sure)) return led;
+  int64_t to = led == 1 ? s->position : ANYWHERE;
+  s->position = damaged + 1;
+  int rc = search(s, offset, to);
+  if (rc == 0) s->position = led == 1 ? to : damaged;
+  return rc == 0 ? led : rc;
 }
 
 /* ---- what is no batch ---- */
@@ -343,6 +402,7 @@ int64_t sdm_scan_rest(sdm_scanner *s) {
 int sdm_scan_padding(sdm_scanner *s) {
   int64_t left = s->limit - s->position, rest = sdm_scan_rest(s);
   if (left <= 0) return !(s->digest && s->digest->cut);
+  if (s->digest && s->position < s->digest->size) return rest < 0 ? (int)rest : 0;         /* there were batches when it was closed */
   return rest < 0 ? (int)rest : rest == 0 && left >= SDM_BATCH_HEADER;
 }
 

@@ -15,6 +15,8 @@ typedef struct sdm_scanner {
   int64_t position;         /* of the next batch */
   int64_t limit;            /* bytes of the file that count */
   bool torn;                /* the last call ended before `limit`: the rest is no whole batch */
+  bool doubtful;            /* the last search found none, but there may be one: what was valid seemed to be within a record, or it gave up */
+  int64_t spent;            /* bytes that searches have read for checksums */
   sdm_buf window;           /* file bytes from window_start on */
   int64_t window_start;
   const sdm_digest *digest; /* of the segment, borrowed; NULL: none */
@@ -58,7 +60,9 @@ int sdm_scan_unfinished(sdm_scanner *s, int64_t segment_base);
 ** 1, or 0 when there is none, or what no search helps against. For those who leave it to readers to report damage. */
 int sdm_scan_past_damage(sdm_scanner *s, int64_t offset, sdm_batch *b, const uint8_t **bytes);
 
-/* After SDM_CORRUPT: looks for the next valid batch whose base offset is above `offset`, where the damage begins. 1: `position` is there. 0: none. */
+/* After SDM_CORRUPT: looks for the next valid batch whose base offset is above `offset`, where the damage begins: where the size of what is damaged leads, else
+** at each byte, for one from which sizes lead on to the end, or far enough. A valid one from which they do not lies within a record, whose bytes may be
+** anything. 1: `position` is there. 0: none, or see `doubtful`. */
 int sdm_scan_resync(sdm_scanner *s, int64_t offset);
 
 #endif

@@ -11,9 +11,9 @@
 /* Starts the scanner on the segment's .log, with its digest if it has one. */
 int sdm_segment_scan(sdm_segment *s, sdm_scanner *scan, int64_t position, int64_t limit);
 
-/* Reads the headers of a segment that is just being closed, of which `size` bytes count, and writes its digest. It fails only for what is not the digest's
-** own: a full disk leaves the segment without one. */
-int sdm_segment_digest_make(sdm_segment *s, int64_t size);
+/* Reads the headers of a segment that is just being closed, of which `size` bytes count, and writes its digest; `dense`: its offsets have no gaps. What is out
+** of place has none, lest the digest bear it out. It fails only for what is not the digest's own: a full disk leaves the segment without one. */
+int sdm_segment_digest_make(sdm_segment *s, int64_t size, bool dense);
 int sdm_segment_digest_write(sdm_segment *s, const sdm_digest_builder *x);         /* the same for one whose batches went by */
 int sdm_segment_digest_drop(sdm_segment *s);
 

@@ -21,6 +21,7 @@ int sdm_log_state_read(sdm_fs *fs, const char *dir, sdm_state_file *out) {
   }
   if (rc < 0 && rc != SDM_NOT_FOUND) return rc;
   sdm_state_decode(bytes, got, out);
+  out->damaged = out->damaged || (rc == 0 && got == 0);
   return 0;
 }
 

@@ -511,6 +511,31 @@ TEST(a_torn_state_leaves_the_one_before) {
   fixture_end(&f);
 }
 
+/* A batch whose distance to the last entry is just the interval gets none; nor does it when the index is made anew. */
+TEST(an_index_at_its_border_is_rebuilt_as_it_grew) {
+  enum { BATCHES = 12 };
+  fixture f;
+  size_t grown, rebuilt;
+  int64_t base;
+  fixture_begin(&f);
+  fixture_open(&f);
+  CHECK_INT(fixture_put_batch(&f, 1, 1, 30, f.now), 0);
+  f.cfg.index_interval_bytes = (int32_t)sdm_control_end(f.log->control)->position;
+  sdm_log_set_config(f.log, &f.cfg);
+  for (uint32_t i = 1; i < BATCHES; i++) CHECK_INT(fixture_put_batch(&f, 1 + i, 1, 30, f.now), 0);
+  CHECK_INT(sdm_log_roll(f.log, f.now, &base), 0);
+  uint8_t *before = fixture_read(&f, "00000000000000000000.index", &grown);
+  CHECK_INT(grown, 8 * (BATCHES / 2 - 1));
+  fixture_power_loss(&f);
+  fixture_remove(&f, "00000000000000000000.index");
+  fixture_open(&f);
+  uint8_t *after = fixture_read(&f, "00000000000000000000.index", &rebuilt);
+  CHECK_BYTES(after, rebuilt, before, grown);
+  free(before);
+  free(after);
+  fixture_end(&f);
+}
+
 TEST(the_purge_floor_stays) {
   for (int how = 0; how < ENDINGS; how++) {
     fixture f;

@@ -63,7 +63,7 @@ static int point_rename(sdm_fs *fs, const char *from, const char *to) { POINT(CA
 static int point_unlink(sdm_fs *fs, const char *path) { POINT(CALL_UNLINK, real.unlink(fs, path)); }
 static int point_make_dir(sdm_fs *fs, const char *path) { POINT(CALL_MAKE_DIR, real.make_dir(fs, path)); }
 static int point_remove_dir(sdm_fs *fs, const char *path) { POINT(CALL_REMOVE_DIR, real.remove_dir(fs, path)); }
-static int point_sync_dir(sdm_fs *fs, const char *path) { POINT(CALL_SYNC_DIR, real.sync_dir(fs, path)); }
+static int point_sync_dir(sdm_fs *fs, const char *path, bool *lost) { POINT(CALL_SYNC_DIR, real.sync_dir(fs, path, lost)); }
 
 void points_begin(void) {
   sdm_fs *fs = sdm_fs_posix();

@@ -204,7 +204,8 @@ int main(int argc, char **argv) {
   const char *base = getenv("TMPDIR"), *name = NULL;
   uint64_t call = 0;
   t.every = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
+  for (int i = 1; i < argc; i += 2) {
+    if (i + 1 == argc) return fprintf(stderr, "%s: unknown option, or its value is missing\n", argv[i]), 2;
     if (strcmp(argv[i], "--every") == 0) t.every = strtoull(argv[i + 1], NULL, 10);
     else if (strcmp(argv[i], "--pass") == 0) name = argv[i + 1];
     else if (strcmp(argv[i], "--call") == 0) call = strtoull(argv[i + 1], NULL, 10);

@@ -309,7 +309,8 @@ static void build(flips *f, uint64_t seed) {
 int main(int argc, char **argv) {
   flips f = {.every = 1};
   uint64_t seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
+  for (int i = 1; i < argc; i += 2) {
+    if (i + 1 == argc) return fprintf(stderr, "%s: unknown option, or its value is missing\n", argv[i]), 2;
     if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 10);
     else if (strcmp(argv[i], "--every") == 0) f.every = strtoull(argv[i + 1], NULL, 10);
     else if (strcmp(argv[i], "--unclean") == 0) f.unclean = argv[i + 1][0] != '0';

@@ -258,7 +258,8 @@ int main(int argc, char **argv) {
   uint64_t first = 1, seeds = 1, seed = 0, target = 0;
   const char *name = "", *base = getenv("TMPDIR");
   t.every = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
+  for (int i = 1; i < argc; i += 2) {
+    if (i + 1 == argc) return fprintf(stderr, "%s: unknown option, or its value is missing\n", argv[i]), 2;
     if (strcmp(argv[i], "--first") == 0) first = strtoull(argv[i + 1], NULL, 10);
     else if (strcmp(argv[i], "--seeds") == 0) seeds = strtoull(argv[i + 1], NULL, 10);
     else if (strcmp(argv[i], "--every") == 0) t.every = strtoull(argv[i + 1], NULL, 10);
