@@ -171,7 +171,8 @@ describe("a damaged byte", function()
       if round == 1 then assert.equal(1, stats.corrupt_batches) end
       assert.equal(9 + round, topic:latest())
       local found, told = {}, {}
-      for offset in topic:records { on_corrupt = function(from, to) told[#told + 1] = from .. "-" .. to end } do found[#found + 1] = offset end
+      local function tell(from, to) told[#told + 1] = from .. "-" .. to end
+      for offset in topic:records { on_corrupt = tell } do found[#found + 1] = offset end
       assert.same({ "9-10" }, told)
       assert.equal(8 + round, #found)
       assert.equal("corrupt", support.raised(function() for _ in topic:records() do end end).code)

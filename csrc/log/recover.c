@@ -147,29 +147,11 @@ static int rescan(recovery *r, sdm_segment *s, unsigned flags, int64_t known, sd
   bool stays = known == ALL_IS_KNOWN || out->position < known || (known == 0 && out->doubtful);
   if (out->position < s->size && !stays) rc = cut(r, s, out->position);
   else if (out->position < s->size) r->corrupt++;
+  if (rc == 0 && out->position < s->size) rc = sdm_segment_digest_drop(s);
   sdm_file *f;
   if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) rc = r->log->fs->set_modified(f, modified);
   return rc == 0 && !r->same_boot ? r->log->fs->sync(f) : rc;      /* served from now on, so it must stay */
-}
-
-/* A sync that failed may have dropped what it was to save, and the next one would not tell: what memory still has of the segment is written once more
-** and synced, before anything is said to be durable. */
-static int write_anew(sdm_segment *s) {
-  enum { BLOCK = 1 << 20 };
-  sdm_file *f;
-  size_t got = 0;
-  uint8_t *block = sdm_malloc(BLOCK);
-  int rc = block ? sdm_segment_file(s, SDM_FILE_LOG, &f) : sdm_no_memory();
-  for (int64_t at = 0; rc == 0 && at < s->size; at += (int64_t)got) {
-    int64_t left = s->size - at;
-    rc = s->fs->read(f, block, left < BLOCK ? (size_t)left : BLOCK, at, &got);
-    if (rc == 0 && got == 0) rc = sdm_fail(SDM_IO, "%s ends before its size", f->path);
-    if (rc == 0) rc = s->fs->write(f, block, got, at);
-  }
-  if (rc == 0) rc = s->fs->sync(f);
-  sdm_free(block);
-  return rc;
 }
 
 /* Then the last file, too, takes no more appends. */
@@ -203,7 +185,7 @@ static int recover_closed(recovery *r, int64_t base, int64_t next_base) {
   if (rc == 0 && (anew || !believed || !sdm_indexes_sound(s, s->size, next_base, true))) {
     rc = rescan(r, s, SDM_REINDEX_FINAL | (anew ? SDM_REINDEX_DIGEST : 0), !believed && anew ? 0 : ALL_IS_KNOWN, &found);
   }
-  if (rc == 0 && sync_failed(r) && next_base > atomic_load(&r->before->durable_end)) rc = write_anew(s);
+  if (rc == 0 && sync_failed(r) && next_base > atomic_load(&r->before->durable_end)) rc = sdm_segment_write_anew(s);
   sdm_segment_unref(s);
   return rc;
 }
@@ -387,7 +369,7 @@ static int recover_last(recovery *r, int64_t base) {
     if (rc == 0) take_scan(r, s, &found);
     if (rc == 0 && found.position < s->size) keep_damage(r, s);
   }
-  if (rc == 0 && sync_failed(r)) rc = write_anew(s);
+  if (rc == 0 && sync_failed(r)) rc = sdm_segment_write_anew(s);
   sdm_segment_unref(s);
   return rc;
 }

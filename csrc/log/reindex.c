@@ -129,7 +129,7 @@ int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, unsigned flags, 
   if (rc == 0 && (flags & SDM_REINDEX_FINAL)) rc = sdm_index_builder_finish(&x.build);
   if (rc == 0) rc = store(s, SDM_FILE_INDEX, &x.build.index);
   if (rc == 0) rc = store(s, SDM_FILE_TIMEINDEX, &x.build.timeindex);
-  if (rc == 0 && (flags & SDM_REINDEX_DIGEST) && out->corrupt_batches == 0) rc = sdm_segment_digest_write(s, &x.build.digest);
+  if (rc == 0 && (flags & SDM_REINDEX_DIGEST) && out->corrupt_batches == 0 && !out->doubtful) rc = sdm_segment_digest_write(s, &x.build.digest);
   report(&x);
   sdm_scanner_free(&scanner);
   sdm_index_builder_free(&x.build);

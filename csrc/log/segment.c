@@ -304,3 +304,20 @@ bool sdm_segment_lookup_time(sdm_segment *s, int64_t timestamp, sdm_timeindex_en
   sdm_timeindex_decode(bytes, s->base_offset, out);
   return out->offset >= s->base_offset;
 }
+
+int sdm_segment_write_anew(sdm_segment *s) {
+  enum { BLOCK = 1 << 20 };
+  sdm_file *f;
+  size_t got = 0;
+  uint8_t *block = sdm_malloc(BLOCK);
+  int rc = block ? sdm_segment_file(s, SDM_FILE_LOG, &f) : sdm_no_memory();
+  for (int64_t at = 0; rc == 0 && at < s->size; at += (int64_t)got) {
+    int64_t left = s->size - at;
+    rc = s->fs->read(f, block, left < BLOCK ? (size_t)left : BLOCK, at, &got);
+    if (rc == 0 && got == 0) rc = sdm_fail(SDM_IO, "%s ends before its size", f->path);
+    if (rc == 0) rc = s->fs->write(f, block, got, at);
+  }
+  if (rc == 0) rc = s->fs->sync(f);
+  sdm_free(block);
+  return rc;
+}

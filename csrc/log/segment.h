@@ -100,4 +100,8 @@ bool sdm_segment_lookup(sdm_segment *s, int64_t offset, int64_t limit, sdm_index
 ** that last offset has that largest timestamp. */
 bool sdm_segment_lookup_time(sdm_segment *s, int64_t timestamp, sdm_timeindex_entry *out);
 
+/* A sync that failed may have dropped what it was to save, and the next one would not tell: what memory still has of the segment is written once more
+** and synced, before anything is said to be durable. */
+int sdm_segment_write_anew(sdm_segment *s);
+
 #endif
