@@ -209,7 +209,7 @@ typedef struct sdm_log_stats {
   double dirty_ratio;
   int64_t purge_floor;                    /* highest offset of any tombstone that was removed, -1: none was */
   int64_t truncated_bytes;                /* cut from the tail at the last opening, left out by import; of a bare partition: not read, for it is no whole batch */
-  int64_t corrupt_batches;                /* met so far by recovery and cleaning */
+  int64_t corrupt_batches;                /* times that recovery, since the opening, or cleaning met a damaged one; reading does not count */
   int64_t keyless_dropped;                /* by cleaning, since the opening */
 } sdm_log_stats;
 

@@ -313,7 +313,7 @@ function topic:alter(config, names) end
 ---@field purge_floor integer highest offset of any tombstone that was removed; -1: none was
 ---@field last_stable_offset integer where readers of committed records end: the log end, or where a transaction that is open begins
 ---@field truncated_bytes integer cut from the tail at the last opening, or left out by import; of a bare partition: behind its end
----@field corrupt_batches integer met so far
+---@field corrupt_batches integer times that recovery, since the opening, or cleaning met a damaged batch; reading does not count
 ---@field keyless_dropped integer by cleaning, since the opening
 
 ---@class sediment.topic_stats
