@@ -36,14 +36,20 @@ static int sync_segment(sdm_segment *s, bool closed, bool *lost) {
   return rc;
 }
 
-/* A failed fsync may have lost what it was to save, and the next one would not say so: the partition takes no more appends. */
+/* The first segment with records that are not durable yet. */
+static size_t first_to_sync(const sync_job *job, int64_t durable) {
+  size_t i = job->count;
+  while (i > 1 && job->segments[i - 1]->base_offset > durable) i--;
+  return i > 0 ? i - 1 : 0;
+}
+
+/* In the order of offsets, so that a loss of power in between leaves no hole. A failed fsync may have lost what it was to save, and the next one would not
+** say so: the partition takes no more appends. */
 static int sync_all(sdm_log *l, const sync_job *job) {
-  int64_t durable = atomic_load(&l->control->durable_end);
   bool lost = false;
   int rc = 0;
-  for (size_t i = job->count; rc == 0 && i-- > 0;) {
+  for (size_t i = first_to_sync(job, atomic_load(&l->control->durable_end)); rc == 0 && i < job->count; i++) {
     bool last = i + 1 == job->count;
-    if (!last && job->segments[i + 1]->base_offset <= durable) break;
     rc = sync_segment(job->segments[i], !(last && job->active), &lost);
     sdm_segment_rest(job->segments[i]);
   }

@@ -27,6 +27,7 @@
 #include "log/state.h"
 
 enum { UNFINISHED = 2 };                 /* an incarnation that never is: theirs are odd */
+enum { ALL_IS_KNOWN = -1 };              /* to rescan */
 
 typedef struct recovery {
   sdm_log *log;
@@ -36,6 +37,7 @@ typedef struct recovery {
   bool same_boot;                        /* it can be believed */
   bool staged;                           /* it has a stage that counts if it continues the log */
   sdm_state_file state;
+  bool hole;                             /* a closed segment has lost its end with the power: what is left behind it does not continue it */
   bool doubtful;                         /* its newer slot may be damaged, and no page tells what it said */
   int64_t log_start, recovery_point;     /* from the checkpoints; -1: none */
   int32_t leader_epoch;                  /* the last one of the log */
@@ -135,8 +137,6 @@ static int cut(recovery *r, sdm_segment *s, int64_t position) {
 
 static unsigned density(const recovery *r, const sdm_segment *s) { return s->base_offset >= r->state.cleaned_end ? SDM_REINDEX_DENSE : 0; }
 
-enum { ALL_IS_KNOWN = -1 };
-
 /* `known`: so many bytes were whole before, and what is damaged of them stays, also at the end. What follows may be a write that did not end: it is cut, unless
 ** nothing is known, and it may have batches of ours behind the damage. */
 static int rescan(recovery *r, sdm_segment *s, unsigned flags, int64_t known, sdm_scan_result *out) {
@@ -147,7 +147,7 @@ static int rescan(recovery *r, sdm_segment *s, unsigned flags, int64_t known, sd
   bool stays = known == ALL_IS_KNOWN || out->position < known || (known == 0 && out->doubtful);
   if (out->position < s->size && !stays) rc = cut(r, s, out->position);
   else if (out->position < s->size) r->corrupt++;
-  if (rc == 0 && out->position < s->size) rc = sdm_segment_digest_drop(s);
+  if (rc == 0 && out->position < s->size && flags & SDM_REINDEX_DIGEST) rc = sdm_segment_digest_drop(s);      /* the new one, which has less */
   sdm_file *f;
   if (rc == 0) rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) rc = r->log->fs->set_modified(f, modified);
@@ -157,9 +157,7 @@ static int rescan(recovery *r, sdm_segment *s, unsigned flags, int64_t known, sd
 /* Then the last file, too, takes no more appends. */
 static bool sync_failed(const recovery *r) { return r->same_boot && atomic_load(&r->before->failed) != 0; }
 
-static bool trusted(const recovery *r, int64_t next_base) {
-  return r->same_boot || r->state.clean || next_base <= r->recovery_point;
-}
+static bool trusted(const recovery *r, int64_t next_base) { return r->same_boot || r->state.clean || next_base <= r->recovery_point; }
 
 /* Whether the digest is to be made anew: there is none; or what it was made of may have been lost, or rewritten by a broker. One that tells of a cut stays,
 ** so that readers tell of it. So does one of this very file after a loss of power, where the file has the size that it had: was anything lost of it, checksums
@@ -175,6 +173,16 @@ static int look_at_digest(recovery *r, sdm_segment *s, bool believed, bool *anew
   return rc < 0 ? rc : 0;
 }
 
+/* Where the power was lost a sector with a base offset may be, and its digest denies more than what is lost: then it is made anew. */
+static int rescan_closed(recovery *r, sdm_segment *s, bool believed, bool anew, sdm_scan_result *found) {
+  int64_t corrupt = r->corrupt;
+  int rc = rescan(r, s, SDM_REINDEX_FINAL | (anew ? SDM_REINDEX_DIGEST : 0), !believed && anew ? 0 : ALL_IS_KNOWN, found);
+  if (rc < 0 || anew || believed || !found->unsure) return rc;
+  r->corrupt = corrupt;
+  rc = sdm_segment_digest_drop(s);
+  return rc == 0 ? rescan(r, s, SDM_REINDEX_FINAL | SDM_REINDEX_DIGEST, 0, found) : rc;
+}
+
 static int recover_closed(recovery *r, int64_t base, int64_t next_base) {
   sdm_segment *s;
   sdm_scan_result found;
@@ -183,7 +191,8 @@ static int recover_closed(recovery *r, int64_t base, int64_t next_base) {
   if (rc < 0) return rc;
   rc = look_at_digest(r, s, believed, &anew);
   if (rc == 0 && (anew || !believed || !sdm_indexes_sound(s, s->size, next_base, true))) {
-    rc = rescan(r, s, SDM_REINDEX_FINAL | (anew ? SDM_REINDEX_DIGEST : 0), !believed && anew ? 0 : ALL_IS_KNOWN, &found);
+    rc = rescan_closed(r, s, believed, anew, &found);
+    r->hole = r->hole || (!believed && found.next_offset < next_base);
   }
   if (rc == 0 && sync_failed(r) && next_base > atomic_load(&r->before->durable_end)) rc = sdm_segment_write_anew(s);
   sdm_segment_unref(s);
@@ -451,6 +460,7 @@ static int recover_segments(recovery *r) {
     return r->bases ? start_empty(r, next_free_offset(r, 0)) : sdm_no_memory();
   }
   for (size_t i = 0; rc == 0 && i + 1 < r->count; i++) rc = recover_closed(r, r->bases[i], r->bases[i + 1]);
+  if (r->hole) r->staged = false;
   if (rc == 0) rc = recover_last(r, r->bases[r->count - 1]);
   if (rc == 0) count_missing(r);
   r->fresh = r->state.sequence == 0 && r->count == 1 && r->end.position == 0;            /* opened before, but never written to */

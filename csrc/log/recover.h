@@ -27,6 +27,7 @@ typedef struct sdm_scan_result {
   int64_t index_entries, timeindex_entries, indexed_timestamp, bytes_since_index;
   int64_t corrupt_batches;               /* damaged ones with valid batches behind them */
   int64_t corrupt_position;              /* of the first of them, -1 */
+  bool unsure;                           /* the digest denied many, of which one is damaged, or more */
   bool doubtful;                         /* behind `position` there may be valid ones, which cannot be told from what records hold */
 } sdm_scan_result;
 

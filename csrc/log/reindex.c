@@ -131,6 +131,7 @@ int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, unsigned flags, 
   if (rc == 0) rc = store(s, SDM_FILE_TIMEINDEX, &x.build.timeindex);
   if (rc == 0 && (flags & SDM_REINDEX_DIGEST) && out->corrupt_batches == 0 && !out->doubtful) rc = sdm_segment_digest_write(s, &x.build.digest);
   report(&x);
+  out->unsure = scanner.unsure;
   sdm_scanner_free(&scanner);
   sdm_index_builder_free(&x.build);
   sdm_buf_free(&x.plain);

@@ -14,7 +14,7 @@ void sdm_scanner_start(sdm_scanner *s, sdm_file *file, int64_t position, int64_t
   s->file = file;
   s->position = position;
   s->limit = limit;
-  s->torn = s->doubtful = false;
+  s->torn = s->doubtful = s->unsure = false;
   s->spent = 0;
   s->window_start = position;
   s->window.size = 0;
@@ -191,6 +191,7 @@ static int find_bad(sdm_scanner *s, const chunk *c) {
   int rc = crcs_hold(s, c);
   if (rc <= 0) return rc;
   size_t i = locate(c);
+  s->unsure = s->unsure || i == c->count;
   s->bad_from = i < c->count ? c->positions[i] : c->from;
   s->bad_to = i < c->count ? c->positions[i] + c->sizes[i] : c->to;
   return 0;

@@ -22,6 +22,7 @@ typedef struct sdm_scanner {
   const sdm_digest *digest; /* of the segment, borrowed; NULL: none */
   int64_t checked_from, checked_to;     /* batches that begin there were held against it; empty at first */
   int64_t bad_from, bad_to;             /* of these the ones that it denies */
+  bool unsure;              /* it denied many of which one is damaged, or more */
 } sdm_scanner;              /* zero-initialised is valid, at the end of nothing */
 
 /* From here on it reads `file`, which is borrowed. The window's memory is kept. With s->digest set behind it, what that denies is SDM_CORRUPT, and so is

@@ -106,12 +106,15 @@ static int finish_deletion_locked(sdm_store *s, sdm_topic_entry *e, int64_t now)
   return sdm_store_topics_save(s);
 }
 
-/* Of this topic, or of all; under the topics lock. */
+/* Of this topic, or of all; under the topics lock. Who marked it may have died before the mark was durable: else a loss of power could bring back the topic,
+** and not its folders. */
 static int finish_deletions_locked(sdm_store *s, const char *name, int64_t now) {
   int rc = 0;
   for (size_t i = s->topics.count; rc == 0 && i-- > 0;) {
     sdm_topic_entry *e = s->topics.entries[i];
-    if (e->state == SDM_TOPIC_DELETED && (!name || strcmp(e->name, name) == 0)) rc = finish_deletion_locked(s, e, now);
+    if (e->state != SDM_TOPIC_DELETED || (name && strcmp(e->name, name) != 0)) continue;
+    rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
+    if (rc == 0) rc = finish_deletion_locked(s, e, now);
   }
   return rc;
 }
