@@ -89,12 +89,16 @@ static bool must_roll(const sdm_end *e, const sdm_log_config *cfg, const sdm_rec
   return sdm_log_should_roll(e, cfg, size, cfg->log_append_time ? now : r->timestamp, r->offset, now);
 }
 
+/* Only damage brings a log there. */
+static int no_offset_left(const sdm_log *l, int64_t end) { return sdm_fail(SDM_CORRUPT, "%s ends at %lld: there is no offset left", l->dir, (long long)end); }
+
 /* Makes room in the stage and in the segment; then the record goes in. */
 static int stage_locked(sdm_log *l, const sdm_log_config *cfg, sdm_record *r, int64_t most, int64_t now, int64_t *offset) {
   sdm_control *c = l->control;
   sdm_end *e = sdm_control_end(c);
   int rc = 0;
   r->offset = sdm_end_offset(e);
+  if (r->offset == INT64_MAX) return no_offset_left(l, r->offset);
   bool joins = sdm_stage_size(e) > 0 && sdm_stage_fits(e, r, most, cfg->log_append_time, stage_capacity(l, cfg), now, l->env->linger_ms);
   if (!joins) rc = sdm_log_seal_locked(l, cfg);
   if (rc == 0 && must_roll(sdm_control_end(c), cfg, r, joins, most, now)) rc = sdm_log_roll_locked(l, cfg, r->offset, now);
@@ -114,7 +118,9 @@ static int stage_locked(sdm_log *l, const sdm_log_config *cfg, sdm_record *r, in
 static int batch_locked(sdm_log *l, const sdm_log_config *cfg, uint8_t *bytes, sdm_batch *b, int64_t tombstone, int64_t now) {
   int rc = sdm_log_seal_locked(l, cfg);
   if (rc < 0) return rc;
-  int64_t end = atomic_load_explicit(&l->control->log_end, memory_order_relaxed), last = end + b->last_offset_delta;
+  int64_t end = atomic_load_explicit(&l->control->log_end, memory_order_relaxed);
+  if (end >= INT64_MAX - b->last_offset_delta) return no_offset_left(l, end);
+  int64_t last = end + b->last_offset_delta;
   if (sdm_log_should_roll(sdm_control_end(l->control), cfg, b->size, b->max_timestamp, last, now)) rc = sdm_log_roll_locked(l, cfg, end, now);
   if (rc == 0 && last >= atomic_load_explicit(&l->control->reserved_end, memory_order_relaxed)) rc = sdm_log_reserve_locked(l, last + 1);
   if (rc < 0) return rc;

@@ -32,6 +32,7 @@ struct sdm_reader {
   int64_t scanned_end;                   /* offset after the last batch that was met in the segment in hand, -1: none was */
   int64_t skipped_to;                    /* where the batch that was skipped last ends by its own words, -1: none was */
   bool dense;                            /* its batches follow each other without a gap */
+  int turns;                             /* so often the last segment has ended before `next`, one after the other */
   uint8_t *stage;                        /* a copy of it, once it is needed */
   sdm_transactions *transactions;        /* what read_committed hides; NULL: nothing */
   sdm_reader_filter filter;
@@ -240,6 +241,14 @@ static int after_active(sdm_reader *r, const sdm_end *e) {
   return rc < 0 ? rc : 0;
 }
 
+/* Another may follow the last one by now. Not for ever: an end that is beyond all segments is damage. */
+static int look_again(sdm_reader *r) {
+  if (r->turns++ > 0) sdm_log_await_change(r->log, r->turns);
+  if (r->turns <= SDM_AWAIT_MAX) return 0;
+  r->turns = 0;
+  return sdm_fail(SDM_CORRUPT, "%s: no segment has the offset %lld, though the log ends at %lld", r->log->dir, (long long)r->next, (long long)r->end);
+}
+
 /* The segment in hand has no more batches. What comes next is looked for by offset: the list may have changed in any way since, and the one
 ** that is found may hold more than this one (a swap), or be this one again, now closed, with a gap behind its last batch. */
 static int after_segment(sdm_reader *r) {
@@ -258,7 +267,8 @@ static int after_segment(sdm_reader *r) {
     }
   }
   leave_segment(r);
-  if (r->segment_end != INT64_MAX && r->segment_end > r->next) r->next = r->segment_end < r->end ? r->segment_end : r->end;
+  if (r->segment_end == INT64_MAX) return look_again(r);
+  if (r->segment_end > r->next) r->next = r->segment_end < r->end ? r->segment_end : r->end;
   return 0;
 }
 
@@ -270,6 +280,7 @@ static int advance(sdm_reader *r) {
     if (rc == 0) rc = after_segment(r);
     if (rc < 0) return rc;
   }
+  if (r->in_batch) r->turns = 0;
   return r->in_batch ? 1 : 0;
 }
 
