@@ -405,6 +405,25 @@ TEST(a_flipped_base_offset) {
   }
 }
 
+/* A size that reaches over the end of the file, as that of a batch that was being written: but there are batches behind it. */
+TEST(a_size_beyond_the_end_cuts_no_batch_behind_it) {
+  for (int how = 0; how < ENDINGS; how++) {
+    fixture f;
+    fixture_batch b[8];
+    begin(&f, 6);
+    fixture_batches(&f, LOG0, b, 8);
+    end(&f, (ending)how);
+    int64_t size = fixture_size(&f, LOG0);
+    fixture_write(&f, LOG0, "\x01", 1, b[2].position + 8);
+    fixture_open(&f);
+    CHECK_INT(corrupt(&f), 1);
+    CHECK_INT(truncated(&f), 0);
+    CHECK_INT(fixture_size(&f, LOG0), size);
+    fixture_check_from(&f, f.log, 9);
+    fixture_end(&f);
+  }
+}
+
 /* Sectors that never reached the disk, up to a batch's magic: it stands with another base offset, and its CRC holds. */
 static void torn_base_case(size_t lost, int64_t base) {
   fixture f;

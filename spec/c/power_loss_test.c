@@ -134,6 +134,41 @@ static void delete_and_clean(bool cleaned_before) {
 TEST(a_tombstone_outlives_the_values_that_it_deletes) { delete_and_clean(false); }
 TEST(a_tombstone_outlives_values_in_old_clean_segments) { delete_and_clean(true); }
 
+/* ---- a record that goes for a newer one ---- */
+
+static void check_one_is_there(sim_disk *d, int64_t now) {
+  opened o;
+  sdm_reader *r;
+  sdm_record record;
+  int found = 0;
+  if (open_store(d, NULL, now, &o) && CHECK_INT(sdm_reader_open(o.log, sdm_log_start(o.log), SDM_TO_END, 0, &r), 0)) {
+    while (sdm_reader_next(r, &record) == 1) found += *(const char *)record.key == 'k';      /* what was torn is behind it */
+    sdm_reader_close(r);
+  }
+  CHECK(found > 0);
+  die(&o);
+  sim_free(d);
+}
+
+TEST(a_durable_record_goes_only_for_a_durable_one) {
+  sdm_setting items[] = {{"cleanup.policy", {.type = SDM_VALUE_STRING, .string = "compact"}}, integer("segment.bytes", 100)};      /* each in a group of its own */
+  crashes c = {.disk = sim_new(), .now = T0, .check = check_one_is_there};
+  sdm_compact_report report;
+  opened o;
+  if (!open_store(c.disk, &(sdm_settings){items, 2}, T0, &o)) return;
+  put(&o, "k", "1", T0);
+  flush(&o, T0);
+  roll(&o, T0);
+  put(&o, "k", "2", T0);
+  roll(&o, T0);
+  sim_set_hook(c.disk, crash_before_call, &c);
+  for (int pass = 0; pass < 3; pass++) CHECK_INT(sdm_topic_compact(o.topic, true, T0, &report), 0);
+  sim_set_hook(c.disk, NULL, NULL);
+  check_one_is_there(sim_death(c.disk), T0);
+  die(&o);
+  sim_free(c.disk);
+}
+
 /* ---- KAFKA-3968: the file of a new segment is gone after a loss of power ---- */
 
 static void check_flushed(sim_disk *d, int64_t now) {
