@@ -181,8 +181,8 @@ program sim/syscalls_asan asan syscalls --every 40 --seeds 4
 program memory/lua5.4 "" 5.4/memory --every 8
 program memory/luajit "" luajit/memory --every 8
 # Processes killed at any moment, on real files; make kills goes on.
-program processes/kills "" kills --seconds 3 --folder "${TMPDIR%/*}"          # where a failure's store stays
-program processes/kills_asan asan kills --seconds 3 --folder "${TMPDIR%/*}"
+program processes/kills "" kills --seconds 6 --folder "${TMPDIR%/*}"          # where a failure's store stays
+program processes/kills_asan asan kills --seconds 6 --folder "${TMPDIR%/*}"
 # What fuzzing begins with and what it once found, through the sanitizers; make fuzz looks for more.
 for target in batch codecs files config control partition store import; do program "fuzz/$target" asan "replay-$target" "spec/fuzz/corpus/$target" "spec/fuzz/findings/$target"; done
 specs lua5.4 "$lua54" 5.4

@@ -55,10 +55,22 @@ bool sdm_control_valid(const sdm_control *c, const uint8_t boot_id[SDM_BOOT_ID])
          memcmp(c->boot_id, boot_id, SDM_BOOT_ID) == 0;
 }
 
-int sdm_control_reset(sdm_control *c, const uint8_t boot_id[SDM_BOOT_ID]) {
-  memset(c, 0, sizeof *c);
+int sdm_control_renew(sdm_control *c) {
   int rc = sdm_shared_mutex_init(&c->lock);
   if (rc == 0) rc = sdm_shared_mutex_init(&c->maintenance);
+  c->reserve_step = 0;
+  atomic_store(&c->keyless_dropped, 0);
+  atomic_store(&c->failed, 0);
+  atomic_store(&c->news, 0);
+  atomic_store(&c->waiters, 0);
+  atomic_store(&c->deleted, SDM_GONE_NOT);
+  atomic_store(&c->unfinished, 0);
+  return rc;
+}
+
+int sdm_control_reset(sdm_control *c, const uint8_t boot_id[SDM_BOOT_ID]) {
+  memset(c, 0, sizeof *c);
+  int rc = sdm_control_renew(c);
   if (rc < 0) return rc;
   c->version = VERSION;
   c->size = SDM_CONTROL_BYTES;

@@ -104,6 +104,10 @@ bool sdm_control_valid(const sdm_control *c, const uint8_t boot_id[SDM_BOOT_ID])
 /* Makes the page anew for an incarnation; only while nobody else can use it. Its slots are empty; sdm_control_publish comes next. */
 int sdm_control_reset(sdm_control *c, const uint8_t boot_id[SDM_BOOT_ID]);
 
+/* The same of a page that can be believed: what a slot says, and the numbers beside it, stay until sdm_control_publish. So at any moment a death leaves one that
+** can be believed. */
+int sdm_control_renew(sdm_control *c);
+
 static inline uint8_t *sdm_control_stage(sdm_control *c) { return (uint8_t *)c + 4096; }
 
 /* The valid slot, for those who hold the lock. */

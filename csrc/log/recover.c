@@ -39,7 +39,7 @@ typedef struct recovery {
   sdm_state_file state;
   bool hole;                             /* a closed segment has lost its end with the power: what is left behind it does not continue it */
   bool doubtful;                         /* its newer slot may be damaged, and no page tells what it said */
-  int64_t log_start, recovery_point;     /* from the checkpoints; -1: none */
+  int64_t log_start, recovery_point, clean_offset;       /* from the checkpoints; -1: none */
   int32_t leader_epoch;                  /* the last one of the log */
   int64_t *bases;
   size_t count;
@@ -107,6 +107,7 @@ static int read_before(recovery *r) {
   r->unsaved = sdm_control_valid(r->before, l->env->boot_id) && r->before->state_sequence < r->state.sequence;
   if (r->state.clean) r->same_boot = r->staged = false;      /* nothing was appended since, and the state file has a checksum */
   if ((rc = sdm_offsets_read(l->fs, l->env->root, SDM_LOG_START_CHECKPOINT, l->topic, l->partition, &r->log_start)) < 0) return rc;
+  r->clean_offset = sdm_offsets_get(l->fs, l->env->root, SDM_CLEANER_CHECKPOINT, l->topic, l->partition);
   r->recovery_point = sdm_offsets_get(l->fs, l->env->root, SDM_RECOVERY_CHECKPOINT, l->topic, l->partition);
   if (r->same_boot && atomic_load(&r->before->log_start) > r->log_start) r->log_start = atomic_load(&r->before->log_start);
   return 0;
@@ -123,12 +124,11 @@ static int64_t next_free_offset(const recovery *r, int64_t found) {
 
 /* ---- one segment ---- */
 
-/* For good, as in a roll. */
 static int cut(recovery *r, sdm_segment *s, int64_t position) {
   sdm_file *f;
   int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) rc = r->log->fs->truncate(f, position);
-  if (rc == 0) rc = r->log->fs->sync(f);
+  if (rc == 0) rc = r->log->fs->sync(f);   /* for good, as in a roll */
   if (rc < 0) return rc;
   r->truncated += s->size - position;
   s->size = position;
@@ -503,7 +503,7 @@ static void publish(recovery *r) {
   atomic_store(&c->cleaned_end, r->fresh ? 0 : r->state.cleaned_end);
   atomic_store(&c->foreign_end, r->fresh ? 0 : r->state.foreign_end);
   atomic_store(&c->leader_epoch, r->leader_epoch);
-  atomic_store(&c->clean_offset, sdm_offsets_get(r->log->fs, r->log->env->root, SDM_CLEANER_CHECKPOINT, r->log->topic, r->log->partition));
+  atomic_store(&c->clean_offset, r->clean_offset);
   atomic_store(&c->reserved_end, r->state.clean || r->unsaved || r->state.damaged ? 0 : r->state.reserved_end);
   c->least_end = next_free_offset(r, r->end.sealed_end);
   c->state_sequence = r->unsaved ? r->before->state_sequence : r->state.sequence;
@@ -586,7 +586,7 @@ int sdm_recover(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   int rc = read_before(&r);
   if (rc == 0) rc = recover_segments(&r);
   if (rc == 0) rc = save_stage(&r);
-  if (rc == 0) rc = sdm_control_reset(l->control, l->env->boot_id);
+  if (rc == 0) rc = r.same_boot ? sdm_control_renew(l->control) : sdm_control_reset(l->control, l->env->boot_id);
   if (rc == 0) {
     carry_stage(&r);
     publish(&r);
