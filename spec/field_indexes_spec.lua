@@ -29,12 +29,6 @@ describe("indexes, where others have failed,", function()
     return #list
   end
 
-  local function bases(topic)
-    local list = {}
-    for i, s in ipairs(topic:segments()) do list[i] = s.base_offset end
-    return table.concat(list, " ")
-  end
-
   -- All that can be asked of a partition up to `finish`: what each offset reads first, what each time finds.
   local function answers(topic, times, finish)
     local list = {}
@@ -60,7 +54,7 @@ describe("indexes, where others have failed,", function()
       assert.equal(i, topic:roll())
       assert.equal(i, (topic:append_batch { { key = "k", value = tostring(i) } }))
     end
-    assert.equal("0 1 2 3 4 5 6 7 8 9", bases(topic))
+    assert.equal("0 1 2 3 4 5 6 7 8 9", support.bases(topic))
     topic:append("k", "10")                                   -- no index of 8 bytes has room for a time entry: each append rolls
     topic:append("k", "11")
     topic:flush()
@@ -88,7 +82,7 @@ describe("indexes, where others have failed,", function()
       assert.equal(base, (topic:append("c", tostring(i))))
       base = topic:roll()
     end
-    assert.equal("0 3 4 5 6", bases(topic))
+    assert.equal("0 3 4 5 6", support.bases(topic))
     assert.equal("a=1 c=1 c=2 c=3", support.words(topic:records()))
   end)
 
@@ -154,7 +148,7 @@ describe("indexes, where others have failed,", function()
     assert.same({ { 7, 70 }, { FAR - 1, 140 } }, entries(path .. "/t-0/" .. name(base, ".index")))
     assert.equal(base + FAR, topic:latest())
     assert.equal(base + FAR, (topic:append_batch { { key = "d", value = "1", timestamp = 400 } }))
-    assert.equal(("%d %.0f"):format(base, base + FAR), bases(topic))
+    assert.equal(("%d %.0f"):format(base, base + FAR), support.bases(topic))
     local function check(t)
       for from, key in pairs { [base] = "a", [base + 1] = "b", [base + 8] = "c", [base + FAR - 1] = "c", [base + FAR] = "d" } do
         assert.equal(key, (select(2, t:records { from = from }())))
@@ -189,7 +183,7 @@ describe("indexes, where others have failed,", function()
     assert.equal(next_offset, put(0))
     assert.equal(FAR - 100, topic:segments()[1].size)
     assert.equal(next_offset + 1, put(1))
-    assert.equal("0 " .. next_offset + 1, bases(topic))
+    assert.equal("0 " .. next_offset + 1, support.bases(topic))
     local function check(t)
       assert.equal(("v"):rep(30) .. 0, (select(3, t:records { from = next_offset }())))
       assert.equal(("v"):rep(30) .. 1, (select(3, t:records { from = next_offset + 1 }())))

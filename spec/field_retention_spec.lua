@@ -13,12 +13,6 @@ describe("retention, where others have failed,", function()
     assert(topic:append_batch { { key = "k", value = ("v"):rep(n), timestamp = timestamp } })
   end
 
-  local function bases(topic)
-    local list = {}
-    for i, s in ipairs(topic:segments()) do list[i] = s.base_offset end
-    return table.concat(list, " ")
-  end
-
   it("by size is exact (KAFKA-4788, KAFKA-4092)", function()
     local topic = support.topic { retention_ms = -1 }         -- segment.bytes is above retention.bytes: a GiB
     for i = 1, 4 do
@@ -35,7 +29,7 @@ describe("retention, where others have failed,", function()
     assert.same({ 0, 0 }, { retain(501) })
     assert.same({ 1, 200 }, { retain(500) })
     assert.same({ 0, 0 }, { retain(500) })
-    assert.equal("1 2 3", bases(topic))
+    assert.equal("1 2 3", support.bases(topic))
     assert.same({ 0, 0 }, { retain(301) })
     assert.same({ 1, 200 }, { retain(300) })
     assert.same({ 1, 200 }, { retain(0) })                    -- never the active one; Kafka takes that as well
@@ -52,7 +46,7 @@ describe("retention, where others have failed,", function()
     assert.equal(0, topic:retain().segments)                  -- the first one is young, and holds up the others
     topic:delete_records(1)
     assert.equal(3, topic:retain().segments)
-    assert.equal("3 4", bases(topic))
+    assert.equal("3 4", support.bases(topic))
     assert.equal(3, topic:earliest())
     for _ = 1, 2 do assert.same({ segments = 0, bytes = 0 }, topic:retain()) end
   end)
@@ -119,7 +113,7 @@ describe("retention, where others have failed,", function()
       assert.equal(table.concat(words, " "), support.words(topic:records { from = 5 }))
       assert.equal("k7=v", support.words(topic:records { from = 7, to = 8 }))
       assert.equal(table.concat(words, " "), support.words(topic:records()))
-      assert.same({ 5, 10, "0 10" }, { topic:earliest(), topic:latest(), bases(topic) })
+      assert.same({ 5, 10, "0 10" }, { topic:earliest(), topic:latest(), support.bases(topic) })
       store:close()
       store = support.open(path)
       topic = store:topic "t"
@@ -131,19 +125,19 @@ describe("retention, where others have failed,", function()
     put(topic, 100, 0)
     support.now = support.now + DAY
     put(topic, 100, 10)
-    assert.equal("0", bases(topic))
+    assert.equal("0", support.bases(topic))
     put(topic, 100, 1000)
-    assert.equal("0", bases(topic))
+    assert.equal("0", support.bases(topic))
     put(topic, 100, 1001)
-    assert.equal("0 3", bases(topic))
+    assert.equal("0 3", support.bases(topic))
     topic:roll()
     put(topic, 100, -1)                                       -- without time: by the clock, since the segment began
     support.now = support.now + 1000
     put(topic, 100, -1)
-    assert.equal("0 3 4", bases(topic))
+    assert.equal("0 3 4", support.bases(topic))
     support.now = support.now + 1
     put(topic, 100, 5)
-    assert.equal("0 3 4 6", bases(topic))
+    assert.equal("0 3 4 6", support.bases(topic))
   end)
 
   it("bears the largest times and limits (KAFKA-985, KAFKA-17415)", function()
@@ -160,7 +154,7 @@ describe("retention, where others have failed,", function()
     local records = { { "a", 0 }, { "b", last }, { "c", -1 }, { "b", last - 1 } }
     for _, r in ipairs(records) do assert(topic:append_batch { { key = r[1], value = "1", timestamp = r[2] } }) end
     topic:append("d", nil, { timestamp = last })
-    assert.equal("0", bases(topic))
+    assert.equal("0", support.bases(topic))
     topic:roll()
     for _, now in ipairs { 0, support.now, 2 ^ 53 } do
       assert.equal(0, topic:retain({ now = now }).segments)

@@ -88,4 +88,11 @@ function support.words(...)
   return table.concat(list, " ")
 end
 
+--- The base offsets of a topic's segments, as text.
+function support.bases(topic)
+  local list = {}
+  for i, s in ipairs(topic:segments()) do list[i] = s.base_offset end
+  return table.concat(list, " ")
+end
+
 return support

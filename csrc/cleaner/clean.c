@@ -23,7 +23,8 @@ typedef struct pass {
   int64_t from, bound;                   /* dirty range */
   int64_t now;
   sdm_scanner scan;
-  sdm_segment *scanned;                  /* the segment in hand; where its next batch begins, or at least begins */
+  sdm_segment *scanned;                  /* the segment in hand; its offsets have no gaps; where its next batch begins, or at least begins */
+  bool dense;
   int64_t expected;
   sdm_buf plain;                         /* records of a compressed batch */
   sdm_offset_map map;
@@ -40,14 +41,14 @@ static int may_go_on(const pass *p) {
 
 static int start_scan(pass *p, sdm_segment *s) {
   p->scanned = s;
+  p->dense = sdm_log_is_dense(p->log, s);
   p->expected = s->base_offset;
   return sdm_segment_scan(s, &p->scan, 0, s->size);
 }
 
 /* No CRC covers a base offset: what is out of place is damage, and must not be written as if it was not. */
 static int check_place(pass *p, const sdm_batch *b) {
-  bool dense = sdm_log_is_dense(p->log, p->scanned);
-  bool fits = (dense ? b->base_offset == p->expected : b->base_offset >= p->expected) && sdm_segment_can_hold(p->scanned, b);
+  bool fits = sdm_segment_places(p->scanned, b, p->expected, p->dense);
   p->expected = sdm_batch_last_offset(b) + 1;
   if (fits) return 1;
   return sdm_fail(SDM_CORRUPT, "%s: the batch before position %lld claims the offsets %lld to %lld, which do not fit there: a base offset is damaged",

@@ -263,6 +263,10 @@ bool sdm_segment_can_hold(const sdm_segment *s, const sdm_batch *b) {
   return b->base_offset >= s->base_offset && sdm_batch_last_offset(b) - s->base_offset <= INT32_MAX;
 }
 
+bool sdm_segment_places(const sdm_segment *s, const sdm_batch *b, int64_t expected, bool dense) {
+  return (dense ? b->base_offset == expected : b->base_offset >= expected) && sdm_segment_can_hold(s, b);
+}
+
 /* Not the file that may be open already: of a segment that was replaced meanwhile that is another's. */
 static bool last_entry(sdm_segment *s, sdm_file_kind kind, size_t entry_size, uint8_t *entry) {
   sdm_file *f;

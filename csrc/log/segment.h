@@ -78,6 +78,7 @@ int sdm_segment_unlink(sdm_fs *fs, const char *dir, int64_t base_offset, const c
 
 /* Whether the batch's offsets are such as the segment can have; no CRC covers a base offset. */
 bool sdm_segment_can_hold(const sdm_segment *s, const sdm_batch *b);
+bool sdm_segment_places(const sdm_segment *s, const sdm_batch *b, int64_t expected, bool dense);       /* and it begins at `expected`, or behind it in gaps */
 
 /* What the last entries of the indexes, as they stand under their names, tell of; offset -1: nothing. */
 typedef struct sdm_told {

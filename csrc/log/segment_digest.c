@@ -93,10 +93,6 @@ int sdm_segment_digest_write(sdm_segment *s, const sdm_digest_builder *x) {
   return rc;
 }
 
-static bool in_place(const sdm_segment *s, const sdm_batch *b, int64_t expected, bool dense) {
-  return (dense ? b->base_offset == expected : b->base_offset >= expected) && sdm_segment_can_hold(s, b);
-}
-
 int sdm_segment_digest_make(sdm_segment *s, int64_t size, bool dense) {
   sdm_digest_builder x = {.next_offset = s->base_offset};
   sdm_scanner scan = {0};
@@ -105,7 +101,7 @@ int sdm_segment_digest_make(sdm_segment *s, int64_t size, bool dense) {
   int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc < 0) return rc;
   sdm_scanner_start(&scan, f, 0, size);
-  while ((rc = sdm_scan_header(&scan, &b)) == 1 && in_place(s, &b, x.next_offset, dense) && (rc = sdm_digest_add(&x, &b, scan.position - b.size)) == 0) {}
+  while ((rc = sdm_scan_header(&scan, &b)) == 1 && sdm_segment_places(s, &b, x.next_offset, dense) && (rc = sdm_digest_add(&x, &b, scan.position - b.size)) == 0) {}
   bool whole = rc == 0 && !scan.torn && x.size == size;
   sdm_scanner_free(&scan);
   if (rc >= 0 || rc == SDM_CORRUPT) rc = whole ? sdm_segment_digest_write(s, &x) : sdm_segment_digest_drop(s);

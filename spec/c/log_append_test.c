@@ -322,3 +322,20 @@ TEST(flush_messages_flushes) {
   CHECK_INT(durable, 6);
   fixture_end(&f);
 }
+
+/* A process dies in its orderly close, or that fails, when the mark of it has reached the file; others go on appending, and die. */
+TEST(a_close_that_did_not_end_loses_nothing_that_comes_after_it) {
+  fixture f;
+  fixture_begin(&f);
+  fixture_open(&f);
+  CHECK_INT(fixture_add(&f, 1), 0);
+  fixture_faults.sync_code = SDM_IO;
+  fixture_faults.only = "sediment.state";
+  CHECK_INT(sdm_log_close_clean(f.log, &f.cfg, f.now), SDM_IO);
+  fixture_faults.sync_code = 0;
+  fixture_faults.only = NULL;
+  for (uint32_t i = 2; i < 5; i++) CHECK_INT(fixture_add(&f, i), 0);
+  fixture_crash(&f);
+  if (fixture_open(&f)) fixture_check_all(&f);
+  fixture_end(&f);
+}
