@@ -5,12 +5,6 @@ local disk = require "disk"
 describe("rolling", function()
   after_each(support.cleanup)
 
-  local function bases(topic)
-    local list = {}
-    for i, s in ipairs(topic:segments()) do list[i] = s.base_offset end
-    return table.concat(list, " ")
-  end
-
   local function batch(topic, n, timestamp)                   -- one record of n bytes of value as a batch: 69 + n bytes, from 57 on 70 + n
     return assert(topic:append_batch { { key = "k", value = ("v"):rep(n), timestamp = timestamp } })
   end
@@ -19,13 +13,13 @@ describe("rolling", function()
     local topic = support.topic { segment_bytes = 200 }
     batch(topic, 31)
     batch(topic, 31)
-    assert.same({ 200, "0" }, { topic:segments()[1].size, bases(topic) })
+    assert.same({ 200, "0" }, { topic:segments()[1].size, support.bases(topic) })
     batch(topic, 0)
-    assert.equal("0 2", bases(topic))
+    assert.equal("0 2", support.bases(topic))
     batch(topic, 61)
-    assert.equal("0 2", bases(topic))
+    assert.equal("0 2", support.bases(topic))
     batch(topic, 0)
-    assert.equal("0 2 4", bases(topic))
+    assert.equal("0 2 4", support.bases(topic))
   end)
 
   it("by size counts the stage", function()
@@ -44,14 +38,14 @@ describe("rolling", function()
     local topic = support.topic { segment_ms = 1000 }
     batch(topic, 1, support.now)
     batch(topic, 1, support.now + 1000)
-    assert.equal("0", bases(topic))
+    assert.equal("0", support.bases(topic))
     batch(topic, 1, support.now + 1001)
-    assert.equal("0 2", bases(topic))
+    assert.equal("0 2", support.bases(topic))
     batch(topic, 1, support.now - 100000)                     -- back-fill does not roll
     batch(topic, 1, support.now + 2001)
-    assert.equal("0 2", bases(topic))
+    assert.equal("0 2", support.bases(topic))
     batch(topic, 1, support.now + 2002)
-    assert.equal("0 2 5", bases(topic))
+    assert.equal("0 2 5", support.bases(topic))
   end)
 
   it("by time goes by the clock when the first record has no time", function()
@@ -59,38 +53,38 @@ describe("rolling", function()
     batch(topic, 1, -1)
     support.now = support.now + 1000
     batch(topic, 1, -1)
-    assert.equal("0", bases(topic))
+    assert.equal("0", support.bases(topic))
     support.now = support.now + 1
     batch(topic, 1, -1)
-    assert.equal("0 2", bases(topic))
+    assert.equal("0 2", support.bases(topic))
   end)
 
   it("by time is within max.compaction.lag.ms under compact", function()
     local topic = support.topic { segment_ms = 100000, max_compaction_lag_ms = 1000, cleanup_policy = "compact" }
     batch(topic, 1, support.now)
     batch(topic, 1, support.now + 1001)
-    assert.equal("0 1", bases(topic))
+    assert.equal("0 1", support.bases(topic))
     topic:alter { cleanup_policy = "delete" }
     batch(topic, 1, support.now + 3003)
-    assert.equal("0 1", bases(topic))
+    assert.equal("0 1", support.bases(topic))
   end)
 
   it("happens when an index is full", function()
     local topic = support.topic { segment_index_bytes = 40, index_interval_bytes = 0 }
     for i = 0, 9 do batch(topic, 1, support.now + i) end
     -- 40 bytes are 3 time index entries, of which one stays free for the last; a segment's first batch has none.
-    assert.equal("0 3 6 9", bases(topic))
+    assert.equal("0 3 6 9", support.bases(topic))
   end)
 
   it("by hand answers with the new base", function()
     local topic = support.topic()
     assert.equal(0, topic:roll())
-    assert.equal("0", bases(topic))
+    assert.equal("0", support.bases(topic))
     topic:append("a", "1")
     topic:append("b", "1")
     assert.equal(2, topic:roll())
     assert.equal(2, topic:roll())
-    assert.equal("0 2", bases(topic))
+    assert.equal("0 2", support.bases(topic))
     assert.equal("dirty active", topic:segments()[1].state .. " " .. topic:segments()[2].state)
   end)
 
@@ -119,7 +113,7 @@ describe("rolling", function()
     assert.equal(0, store:maintain().rolled)
     support.now = support.now + 1
     assert.equal(1, store:maintain().rolled)
-    assert.equal("0 2", bases(topic))
+    assert.equal("0 2", support.bases(topic))
     assert.equal(0, store:maintain().rolled)
   end)
 
@@ -127,8 +121,8 @@ describe("rolling", function()
     local topic = support.topic()
     for _ = 1, 5 do batch(topic, 31) end
     topic:alter { segment_bytes = 200 }
-    assert.equal("0", bases(topic))
+    assert.equal("0", support.bases(topic))
     for _ = 1, 3 do batch(topic, 31) end
-    assert.equal("0 5 7", bases(topic))
+    assert.equal("0 5 7", support.bases(topic))
   end)
 end)
