@@ -128,7 +128,8 @@ torture:  ## crashes at every system call of random histories (SECONDS=1200), on
 flips:  ## every bit of small stores changed, every file cut at every length (SEEDS="1 2 3")
 	@sh tools/install-deps.sh build
 	@$(MAKE) -s $(O)/flips
-	@for seed in $(or $(SEEDS),1 2 3); do $(O)/flips --seed $$seed && $(O)/flips --seed $$seed --unclean 1 || exit 1; done
+	@for seed in $(or $(SEEDS),1 2 3); do for closed in '' '--unclean 1'; do for opened in '' '--readonly 1'; do \
+	  echo "flips --seed $$seed $$closed $$opened" && $(O)/flips --seed $$seed $$closed $$opened || exit 1; done; done; done
 
 SWEEPS := build/errors build/syscalls build/5.4/memory build/luajit/memory
 sweeps: flips  ## besides flips: every system call and every allocation failed once, each errno, both Luas

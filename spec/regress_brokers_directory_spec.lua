@@ -85,4 +85,20 @@ sys.exit(9 if len(sys.argv) > 2 and __import__("subprocess").call(sys.argv[2], s
     assert.same({ nil, "exists" }, { topic, code })
     assert.truthy(message:find(ours:match "topic_id: (%S+)", 1, true), message)
   end)
+
+  it("says what a damaged partition.metadata should hold", function()
+    make()
+    local metadata = path .. "/t-0/partition.metadata"
+    local ours = disk.read(metadata)
+    for _, damaged in ipairs { "", "version: 1\n", ours:sub(1, -4), ours:gsub("topic", "tipoc") } do
+      disk.write(metadata, damaged)
+      local store = support.open(path)
+      local topic, message, code = store:topic "t"
+      assert.same({ nil, "corrupt" }, { topic, code })
+      local first, second = message:match '"(version: 0)" and "(topic_id: %S+)"'
+      disk.write(metadata, first .. "\n" .. second)
+      assert.equal("k=v", support.words(store:topic("t"):records()))
+      store:close()
+    end
+  end)
 end)

@@ -173,6 +173,8 @@ program sim/torture "" torture --histories 24
 program sim/torture_asan asan torture --histories 3
 program sim/flips "" flips --every 20
 program sim/flips_unclean "" flips --every 80 --seed 2 --unclean 1
+program sim/flips_readonly "" flips --every 40 --seed 3 --readonly 1
+program sim/flips_readonly_unclean "" flips --every 160 --seed 4 --unclean 1 --readonly 1
 program sim/errors "" errors --every 8 --seeds 12
 program sim/errors_asan asan errors --every 40 --seeds 4
 program sim/syscalls "" syscalls --every 8 --seeds 4

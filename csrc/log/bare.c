@@ -5,7 +5,9 @@
 #include "base/mem.h"
 #include "log/lost.h"
 #include "log/offsets.h"
+#include "log/producer_snapshot.h"
 #include "log/stage.h"
+#include "log/state.h"
 
 /* ---- the page, where the store is open, or was when its last process died: it tells what the files do not yet ---- */
 
@@ -66,17 +68,34 @@ static int read_start(sdm_log *l, int64_t *out) {
   return rc;
 }
 
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
 static void set_start(sdm_log *l, int64_t kept) {
   sdm_mutex_lock(&l->lock);
   int64_t start = l->count ? l->segments[0]->base_offset : 0;
-  l->bare_start = kept > start ? kept : start;
+  l->bare_start = larger(start, larger(kept, l->bare_state.log_start));
   if (l->bare_start > l->bare_end.sealed_end) l->bare_start = l->bare_end.sealed_end;
   sdm_mutex_unlock(&l->lock);
+}
+
+/* A broker's segments are told by its snapshots; it may have cleaned them. */
+static int read_state(sdm_log *l) {
+  sdm_state_file state;
+  int64_t broker_end;
+  int rc = sdm_log_state_read(l->fs, l->dir, &state);
+  if (rc == 0) rc = sdm_broker_end(l->fs, l->dir, &broker_end);
+  if (rc < 0) return rc;
+  sdm_mutex_lock(&l->lock);
+  l->bare_state = state;
+  atomic_store(&l->bare_cleaned_end, state.sequence == 0 || state.damaged ? INT64_MAX : larger(state.cleaned_end, broker_end));
+  sdm_mutex_unlock(&l->lock);
+  return 0;
 }
 
 static int refresh(sdm_log *l) {
   int64_t start = -1;
   int rc = sdm_log_reload_bare(l);
+  if (rc == 0) rc = read_state(l);
   if (rc < 0) return rc;
   sdm_mutex_lock(&l->lock);
   sdm_segment *last = sdm_segment_ref(l->active);
@@ -88,6 +107,13 @@ static int refresh(sdm_log *l) {
   if (rc < 0) return rc == SDM_NOT_FOUND ? SDM_BUSY : rc;
   set_start(l, start);
   return 0;
+}
+
+void sdm_bare_end(sdm_log *l, sdm_end *out) {
+  sdm_mutex_lock(&l->lock);
+  memcpy(out, &l->bare_end, sizeof *out);
+  if (l->bare_state.clean && l->bare_state.end > out->sealed_end) out->sealed_end = l->bare_state.end;
+  sdm_mutex_unlock(&l->lock);
 }
 
 /* A broker that is cleaning or deleting changes the files between a look at the folder and one at them. */
@@ -115,6 +141,16 @@ static int check_none_lost(sdm_log *l) {
   return rc;
 }
 
+int sdm_bare_check_end(sdm_log *l) {
+  sdm_mutex_lock(&l->lock);
+  int64_t found = l->bare_end.sealed_end, position = l->bare_end.position, told = l->bare_state.clean ? l->bare_state.end : 0;
+  long long base = l->bare_end.active_base;
+  sdm_mutex_unlock(&l->lock);
+  if (found >= told) return 0;
+  return sdm_fail(SDM_CORRUPT, "%s/%020lld.log has its last whole batch end at position %lld and offset %lld, but " SDM_STATE_NAME " tells of records up to "
+                  "offset %lld: it was cut, or is damaged", l->dir, base, (long long)position, (long long)found, (long long)told);
+}
+
 int sdm_bare_check_cut(sdm_log *l, sdm_segment *s, int64_t size, int64_t next_offset) {
   for (int i = 0; i < PATIENCE; i++) {
     sdm_told told;
@@ -131,6 +167,7 @@ int sdm_bare_check_cut(sdm_log *l, sdm_segment *s, int64_t size, int64_t next_of
 int sdm_bare_open(sdm_log *l) {
   enum { TRIES = 30 };
   l->bare_end.active_base = l->bare_stop = -1;
+  atomic_store(&l->bare_cleaned_end, INT64_MAX);
   if (attach_page(l, TRIES)) return 0;
   int rc = sdm_bare_refresh(l);
   return rc == 0 ? check_none_lost(l) : rc;

@@ -17,10 +17,18 @@ typedef struct look {
   sdm_end end;
 } look;
 
+/* 1: its base offset is damaged. */
+static int misplaced(look *k, const sdm_batch *b, int64_t expected) {
+  bool adjoins = k->scan.position - b->size == k->end.position;
+  if (b->base_offset < expected || !sdm_segment_can_hold(k->last, b)) return 1;
+  if (adjoins && sdm_log_is_dense(k->log, k->last)) return b->base_offset != expected;
+  return sdm_scan_displaced(&k->scan, b, expected, NULL);
+}
+
 /* A batch whose base offset is damaged still takes as many offsets as it says. */
 static int take_batch(look *k, const sdm_batch *b) {
   int64_t expected = k->end.sealed_end;
-  int rc = b->base_offset < expected || !sdm_segment_can_hold(k->last, b) ? 1 : sdm_scan_displaced(&k->scan, b, expected, NULL);
+  int rc = misplaced(k, b, expected);
   if (rc < 0) return rc;
   k->end.sealed_end = rc == 1 ? expected + b->last_offset_delta + 1 : sdm_batch_last_offset(b) + 1;
   k->end.position = k->scan.position;
@@ -60,17 +68,19 @@ static int scan_tail(look *k) {
   }
 }
 
-/* The last indexed batch that is whole: a broker may have indexed one that it was still writing. */
-static int start_near_end(look *k, int64_t size) {
+/* The last indexed batch that is whole: a broker may have indexed one that it was still writing. *base: its base offset, which the index has confirmed. */
+static int start_near_end(look *k, int64_t size, int64_t *base) {
   sdm_batch b;
   const uint8_t *bytes;
   int64_t below = INT64_MAX;
   for (;;) {
     int rc = sdm_seek_near(k->last, &k->scan, below, size);
     int64_t at = k->scan.position;
+    *base = k->last->base_offset;
     if (rc < 0 || at == 0) return rc;
     rc = sdm_scan_batch(&k->scan, &b, &bytes);
     k->scan.position = at;
+    *base = b.base_offset;
     if (rc != 0 && rc != SDM_CORRUPT) return rc < 0 ? rc : 0;
     below = sdm_batch_last_offset(&b) - 1;
   }
@@ -81,16 +91,19 @@ static int look_at_last(look *k) {
   sdm_end *end = &k->end;
   sdm_file *f;
   sdm_file_info info;
+  int64_t base;
   int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) rc = s->fs->info(f, &info);
-  if (rc == 0) rc = start_near_end(k, info.size);
+  if (rc == 0) rc = start_near_end(k, info.size, &base);
   if (rc < 0) return rc;
   if (end->active_base != s->base_offset || end->position > info.size) {
     memset(end, 0, sizeof *end);
     end->active_base = end->sealed_end = s->base_offset;
     end->max_timestamp = -1;
   }
-  if (end->position > k->scan.position) k->scan.position = end->position;
+  if (end->position < k->scan.position) end->sealed_end = base;
+  if (end->position < k->scan.position) end->position = k->scan.position;
+  k->scan.position = end->position;
   return scan_tail(k);
 }
 

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
+#include "format/state_file.h"
 #include "log/control.h"
 #include "log/log_config.h"
 #include "log/segment.h"
@@ -57,6 +58,8 @@ struct sdm_log {
   sdm_end bare_end;                        /* without a control page: what the last look found */
   int64_t bare_stop, bare_size;            /* where that look met something that is no batch, with none behind it, in a file of that size; -1: it met nothing */
   int64_t bare_left_out;                   /* bytes from there on, but for padding */
+  sdm_state_file bare_state;               /* what sediment.state said at that look; all zero: there is none */
+  _Atomic int64_t bare_cleaned_end;        /* as the page's, from that file; INT64_MAX: nothing tells where there are no gaps */
   uint64_t incarnation;                    /* of the page, for those who only read it */
 };
 

@@ -213,7 +213,8 @@ int sdm_log_steadily(sdm_log *l, int (*f)(sdm_log *l, void *context), void *cont
 }
 
 bool sdm_log_is_dense(const sdm_log *l, const sdm_segment *s) {
-  return l->control && s->base_offset >= atomic_load_explicit(&l->control->cleaned_end, memory_order_acquire);
+  const _Atomic int64_t *cleaned_end = l->control ? &l->control->cleaned_end : &l->bare_cleaned_end;
+  return s->base_offset >= atomic_load_explicit(cleaned_end, memory_order_acquire);
 }
 
 static void raise_generation(sdm_log *l) {
@@ -264,23 +265,14 @@ int sdm_log_read_end(sdm_log *l, sdm_end *out, uint64_t *commit) {
   bool paged = l->control;                 /* from here on, whatever other threads find */
   if (rc == 0 && paged) rc = read_page(l, out, &number);
   if (rc < 0) return rc;
-  if (!paged) {
-    sdm_mutex_lock(&l->lock);
-    memcpy(out, &l->bare_end, sizeof *out);
-    sdm_mutex_unlock(&l->lock);
-  }
+  if (!paged) sdm_bare_end(l, out);
   if (commit) *commit = number;
   return 0;
 }
 
 void sdm_log_last_end(sdm_log *l, sdm_end *out) {
-  if (l->control) {
-    sdm_control_read(l->control, out);
-    return;
-  }
-  sdm_mutex_lock(&l->lock);
-  memcpy(out, &l->bare_end, sizeof *out);
-  sdm_mutex_unlock(&l->lock);
+  if (l->control) sdm_control_read(l->control, out);
+  else sdm_bare_end(l, out);
 }
 
 int64_t sdm_log_start(sdm_log *l) {

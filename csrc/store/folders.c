@@ -100,11 +100,11 @@ static int write_small_files(sdm_store *s, const char *dir, const sdm_uuid *id) 
 
 static int check_id(const char *path, const char *text, size_t size, const sdm_uuid *id) {
   sdm_uuid found;
-  int rc = sdm_metadata_decode(&found, text, size);
-  if (rc < 0) return sdm_fail_within(rc, "%s: ", path);
-  if (memcmp(&found, id, sizeof found) == 0) return 0;
   char ours[SDM_UUID_TEXT + 1], theirs[SDM_UUID_TEXT + 1];
+  int rc = sdm_metadata_decode(&found, text, size);
   sdm_uuid_encode(id, ours);
+  if (rc < 0) return sdm_fail_within(rc, "%s is damaged; its two lines should be \"version: 0\" and \"topic_id: %s\": ", path, ours);
+  if (memcmp(&found, id, sizeof found) == 0) return 0;
   sdm_uuid_encode(&found, theirs);
   return sdm_fail(SDM_EXISTS, "%s has the topic id %s, and %s says %s; if a broker has served the folder, put that id back into the file, else move the folder "
                   "away: it is another topic's", path, theirs, SDM_TOPICS_NAME, ours);

@@ -101,6 +101,11 @@ static void take_counters(const sdm_control *c, sdm_log_stats *out) {
   out->keyless_dropped = atomic_load(&c->keyless_dropped);
 }
 
+static void take_found(const sdm_log *l, sdm_log_stats *out) {
+  out->truncated_bytes = l->bare_left_out;
+  if (l->bare_state.sequence > 0) out->purge_floor = l->bare_state.purge_floor;
+}
+
 static int last_stable(sdm_log *l, int64_t end, int64_t *out) {
   sdm_transactions *t;
   int rc = sdm_transactions_get(l, &t);
@@ -121,7 +126,7 @@ int sdm_log_get_stats(sdm_log *l, int64_t now, sdm_log_stats *out) {
   s.durable_offset = s.log_end_offset;
   s.clean_offset = sdm_first_dirty(l);
   if (l->control) take_counters(l->control, &s);
-  else s.truncated_bytes = l->bare_left_out;
+  else take_found(l, &s);
   sdm_log_get_config(l, &cfg);
   if (cfg.cleanup_policy & SDM_POLICY_COMPACT) {
     if ((rc = sdm_cleanable_range(l, &cfg, now, &cleanable)) < 0) return rc;

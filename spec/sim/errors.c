@@ -154,6 +154,7 @@ static void check_step(void) {
   e.answered++;
   if (w->failures > 1 && !e.sync_failed) wrong("fails after the failure", text);
   if (w->there_anyway && w->code != SDM_IO && !strstr(w->message, "was appended")) wrong("the records are there", text);
+  if (w->gone_anyway && !e.sync_failed) wrong("the topic is gone", text);
   if (w->code != e.pass->code && !e.sync_failed && !w->there_anyway && strcmp(w->doing, "maintain") != 0) wrong("another code", text);
 }
 

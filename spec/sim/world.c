@@ -57,6 +57,16 @@ static void create(world *w, int i) {
   l->creating = w->tolerant && !l->exists;
 }
 
+static bool listed(world *w, const char *name) {
+  char **names;
+  size_t count;
+  bool found = false;
+  if (!ok(w, sdm_store_topics(w->store, &names, &count))) return true;
+  for (size_t i = 0; i < count; i++) found = found || strcmp(names[i], name) == 0;
+  sdm_names_free(names);
+  return found;
+}
+
 static void delete_topic(world *w, int i) {
   ledger_log *l = &w->ledger.logs[i];
   w->doing = "delete_topic";
@@ -64,6 +74,7 @@ static void delete_topic(world *w, int i) {
   l->deleting = true;
   bool done = ok(w, sdm_store_delete_topic(w->store, l->name, again, w->now));
   l->deleting = w->tolerant && !done;
+  w->gone_anyway = !done && !again && w->tolerant && !listed(w, l->name);
   if (!done) return;
   ledger_forget(l);
   sdm_topic_release(w->topics[i]);
@@ -276,7 +287,7 @@ void world_begin(world *w, uint64_t seed) {
 
 void world_step(world *w) {
   w->failures = w->code = 0;
-  w->there_anyway = false;
+  w->there_anyway = w->gone_anyway = false;
   if (!w->store) {
     open_store(w);
     return;

@@ -25,6 +25,7 @@ typedef struct world {
   int failures, code;                     /* of the operations of the last step; what the first of them answered */
   char message[300];
   bool there_anyway;                      /* an append to be synced failed, and its records are in the log */
+  bool gone_anyway;                       /* a deletion failed, and the topic is not listed */
   int openings;
 } world;
 
