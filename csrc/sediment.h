@@ -215,6 +215,15 @@ typedef struct sdm_log_stats {
 
 int sdm_log_get_stats(sdm_log *l, int64_t now, sdm_log_stats *out);
 
+/* ---- waiting ---- */
+
+enum { SDM_INTERRUPTED = 2, SDM_ENDED = 3 };
+
+/* Waits until the log has a record at `offset` or behind it: its end is larger. 1: it is, at once where it was. 0: not within timeout_ms (by the monotonic clock;
+** negative: no limit). SDM_INTERRUPTED: a signal handler ran; the caller does what that asks for, and waits again. Else as sdm_log_latest, also when the
+** store is closed or the topic deleted meanwhile. Blocks this thread, and nobody else. */
+int sdm_log_wait(sdm_log *l, int64_t offset, int64_t timeout_ms);
+
 /* ---- reading ---- */
 
 enum { SDM_READ_UNCOMMITTED = 1 };        /* flags of sdm_reader_open */
@@ -233,6 +242,10 @@ int64_t sdm_reader_position(const sdm_reader *r);      /* offset that the next r
 /* After SDM_CORRUPT: goes on behind the damage, at the next batch that is whole and where it belongs. 0: no record with an offset in [*from, *to) comes any
 ** more, those that were given before left aside. A failure: the reader stands where it stood (SDM_CORRUPT: the list of segments itself is damaged). */
 int sdm_reader_skip(sdm_reader *r, int64_t *from, int64_t *to);
+
+/* At the end: waits for records that are appended then. 1: sdm_reader_next goes on. 0: none within timeout_ms (negative: no limit). SDM_ENDED: `to` is reached.
+** Else as sdm_log_wait. */
+int sdm_reader_wait(sdm_reader *r, int64_t timeout_ms);
 void sdm_reader_close(sdm_reader *r);                  /* NULL is fine */
 
 /* Like sdm_reader_open, but of each key only its last record in [from, to) comes, in the order of offsets, and no keyless record. For

@@ -61,12 +61,6 @@ static int check_segment_size(const sdm_log_config *cfg, int64_t size) {
 
 static void note_append(sdm_control *c, int64_t now) {
   if (atomic_load_explicit(&c->dirty_since_ms, memory_order_relaxed) < 0) atomic_store_explicit(&c->dirty_since_ms, now, memory_order_relaxed);
-  if (atomic_load_explicit(&c->waiters, memory_order_seq_cst) != 0) sdm_log_touch_news(c);
-}
-
-void sdm_log_touch_news(sdm_control *c) {
-  atomic_fetch_add_explicit(&c->news, 1, memory_order_seq_cst);
-  sdm_futex_wake_all((uint32_t *)&c->news);
 }
 
 static int64_t stage_capacity(const sdm_log *l, const sdm_log_config *cfg) {
@@ -164,6 +158,7 @@ static int append_batch(sdm_log *l, const sdm_log_config *cfg, const sdm_append 
   if (rc == 0) note_append(l->control, now);
   sdm_log_unlock(l);
   if (rc < 0) return rc;
+  sdm_log_tell_news(l->control);
   *first = b.base_offset;
   *last = sdm_batch_last_offset(&b);
   return 0;
@@ -178,6 +173,7 @@ static int append_staged(sdm_log *l, const sdm_log_config *cfg, const sdm_record
   rc = stage_locked(l, cfg, &r, most, now, offset);
   if (rc == 0) note_append(l->control, now);
   sdm_log_unlock(l);
+  if (rc == 0) sdm_log_tell_news(l->control);
   return rc;
 }
 

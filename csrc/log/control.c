@@ -5,7 +5,7 @@
 #include "base/mem.h"
 
 static const char MAGIC[8] = "SDMCTRL";
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 _Static_assert(sizeof(sdm_control) <= 4096, "the control page is one page");
 
@@ -58,11 +58,12 @@ bool sdm_control_valid(const sdm_control *c, const uint8_t boot_id[SDM_BOOT_ID])
 int sdm_control_renew(sdm_control *c) {
   int rc = sdm_shared_mutex_init(&c->lock);
   if (rc == 0) rc = sdm_shared_mutex_init(&c->maintenance);
+  if (rc == 0) rc = sdm_shared_mutex_init(&c->syncing);
   c->reserve_step = 0;
   atomic_store(&c->keyless_dropped, 0);
   atomic_store(&c->failed, 0);
-  atomic_store(&c->news, 0);
-  atomic_store(&c->waiters, 0);
+  atomic_store(&c->awaited, 0);
+  atomic_store(&c->sync_awaited, 0);
   atomic_store(&c->deleted, SDM_GONE_NOT);
   atomic_store(&c->unfinished, 0);
   return rc;

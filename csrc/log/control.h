@@ -62,6 +62,7 @@ typedef struct sdm_control {
 
   sdm_shared_mutex lock;                 /* appends and changes of the segment set */
   sdm_shared_mutex maintenance;          /* one retention or cleaning at a time; taken before `lock` */
+  sdm_shared_mutex syncing;              /* one flush at a time, for all who wait for it; taken after `maintenance`, before `lock` */
 
   _Atomic uint64_t generation;           /* of the segment set: roll, retention, swap raise it */
   _Atomic int64_t log_start, log_end;    /* log_end repeats what the valid slot says: one load for those who ask for news */
@@ -76,8 +77,8 @@ typedef struct sdm_control {
   _Atomic int64_t dirty_since_ms;        /* clock at the first append after the last flush, -1 */
   _Atomic int64_t truncated_bytes, corrupt_batches, keyless_dropped;
   _Atomic int32_t failed;                /* a sdm_code: a flush failed, the partition is read-only until reopened */
-  _Atomic uint32_t news;                 /* futex: counts appends while anybody waits */
-  _Atomic uint32_t waiters;
+  _Atomic uint32_t news, awaited;        /* futex: moves at an append when somebody has set `awaited`, which it takes back */
+  _Atomic uint32_t synced, sync_awaited; /* the same at the end of a flush */
   _Atomic uint32_t deleted;              /* SDM_GONE_*: this folder is no longer the partition's */
   _Atomic uint32_t unfinished;           /* 1: a change of the files failed past its point of no return: the next to lock finishes it */
   _Atomic int32_t leader_epoch;          /* that batches written from now on carry */

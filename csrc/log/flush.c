@@ -64,17 +64,48 @@ static void raise_durable(sdm_control *c, int64_t target) {
   if (atomic_load(&c->log_end) <= target) atomic_store(&c->dirty_since_ms, -1);
 }
 
-int sdm_log_flush_to_disk(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *durable) {
+/* ---- one flush for all who wait for one ---- */
+
+static bool is_durable(sdm_log *l, int64_t offset) { return atomic_load(&l->control->durable_end) >= offset; }
+
+static int sync_everything(sdm_log *l, const sdm_log_config *cfg) {
   sync_job job = {0};
+  int rc = collect(l, cfg, &job);
+  if (rc == 0) rc = sync_all(l, &job);
+  if (rc == 0) raise_durable(l->control, job.target);
+  sdm_segments_unref(job.segments, job.count);
+  return rc;
+}
+
+/* With `syncing` held. What the others have appended by now becomes durable as well. */
+static int lead(sdm_log *l, const sdm_log_config *cfg, int64_t target) {
+  sdm_control *c = l->control;
+  int rc = is_durable(l, target) ? 0 : sync_everything(l, cfg);
+  sdm_shared_mutex_unlock(&c->syncing);
+  atomic_thread_fence(memory_order_seq_cst);
+  if (atomic_load(&c->sync_awaited) != 0) sdm_log_wake(&c->synced, &c->sync_awaited);
+  return rc;
+}
+
+/* Somebody flushes, perhaps what was there before ours: then the next to get `syncing` flushes for all that came since. */
+static int flush_up_to(sdm_log *l, const sdm_log_config *cfg, int64_t target) {
+  enum { LOOK_AGAIN_MS = 10 };             /* whether who flushed has died */
+  sdm_control *c = l->control;
+  int rc = 0;
+  while (rc == 0 && !is_durable(l, target)) {
+    bool died;
+    int got = sdm_shared_mutex_try(&c->syncing, &died);
+    if (got != 0) return got < 0 ? got : lead(l, cfg, target);
+    sdm_log_sleep(l, &c->synced, &c->sync_awaited, is_durable, target, LOOK_AGAIN_MS);
+    rc = sdm_log_check_writable(l);
+  }
+  return rc;
+}
+
+int sdm_log_flush_to_disk(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *durable) {
   (void)now;
   int rc = sdm_log_check_writable(l);
-  if (rc < 0) return rc;
-  if (atomic_load(&l->control->durable_end) < atomic_load(&l->control->log_end)) {
-    rc = collect(l, cfg, &job);
-    if (rc == 0) rc = sync_all(l, &job);
-    if (rc == 0) raise_durable(l->control, job.target);
-    sdm_segments_unref(job.segments, job.count);
-  }
+  if (rc == 0) rc = flush_up_to(l, cfg, atomic_load(&l->control->log_end));
   if (rc == 0) *durable = atomic_load(&l->control->durable_end);
   return sdm_log_explain(l, rc);
 }

@@ -126,7 +126,17 @@ int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, uint8_t *batch, 
 bool sdm_log_should_roll(const sdm_end *e, const sdm_log_config *cfg, int64_t bytes, int64_t max_timestamp, int64_t last_offset, int64_t now);
 sdm_codec sdm_log_codec_for(const sdm_log_config *cfg, sdm_codec asked);              /* compression.type overrides `asked`, unless it is producer */
 int sdm_log_level_for(const sdm_log_config *cfg, sdm_codec codec);
-void sdm_log_touch_news(sdm_control *c);                                              /* wakes those who wait for records */
+
+/* ---- wait.c ---- */
+
+/* Wakes those who wait for records, if there are any. After control->lock was let go, so that they find it free. */
+void sdm_log_tell_news(sdm_control *c);
+
+/* Wakes those who wait on `word`, or are about to. */
+void sdm_log_wake(_Atomic uint32_t *word, _Atomic uint32_t *awaited);
+
+/* Waits on `word` until it is woken, unless it has moved from what it was before `done` was asked and denied. false: a signal handler ran. */
+bool sdm_log_sleep(sdm_log *l, _Atomic uint32_t *word, _Atomic uint32_t *awaited, bool (*done)(sdm_log *l, int64_t offset), int64_t offset, int64_t timeout_ms);
 
 /* ---- append.c ---- */
 

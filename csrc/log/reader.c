@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "format/batch_records.h"
 #include "log/bare.h"
@@ -20,6 +21,8 @@
 struct sdm_reader {
   sdm_log *log;
   int64_t next, end;                     /* records with next <= offset < end are still to come */
+  int64_t to, seen_end;                  /* as asked for; where the log ended when that was looked at last */
+  bool committed;                        /* nothing that is not */
   sdm_segment *segment;                  /* in hand, or NULL */
   bool active;                           /* it was the active one when its limit was taken */
   int64_t segment_end;                   /* base of the one after it when it was found, INT64_MAX: it was the last */
@@ -44,9 +47,16 @@ static int out_of_range(int64_t from, int64_t start, int64_t end) {
 }
 
 static int hide_uncommitted(sdm_reader *r) {
+  sdm_transactions_unref(r->transactions);
   int rc = sdm_transactions_get(r->log, &r->transactions);
   if (rc == 0 && r->transactions && r->transactions->first_open < r->end) r->end = r->transactions->first_open;
   return rc;
+}
+
+static int take_end(sdm_reader *r, int64_t log_end) {
+  r->seen_end = log_end;
+  r->end = r->to < log_end ? r->to : log_end;
+  return r->committed ? hide_uncommitted(r) : 0;
 }
 
 int sdm_reader_open(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_reader **out) {
@@ -60,8 +70,9 @@ int sdm_reader_open(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_re
   if (!r) return sdm_no_memory();
   r->log = sdm_log_ref(l);
   r->next = from;
-  r->end = to < end ? to : end;
-  if (!(flags & SDM_READ_UNCOMMITTED) && (rc = hide_uncommitted(r)) < 0) {
+  r->to = to;
+  r->committed = !(flags & SDM_READ_UNCOMMITTED);
+  if ((rc = take_end(r, end)) < 0) {
     sdm_reader_close(r);
     return rc;
   }
@@ -366,12 +377,28 @@ int sdm_reader_next(sdm_reader *r, sdm_record *out) {
       continue;
     }
     if (out->offset < r->next) continue;
-    if (out->offset >= r->end) {
+    if (out->offset >= r->end) {           /* the batch has more: who waits for that finds it anew */
       r->in_batch = false;
       r->next = r->end;
+      leave_segment(r);
       return 0;
     }
     r->next = out->offset + 1;
     if (!r->filter.wants || r->filter.wants(r->filter.context, out)) return 1;
   }
+}
+
+/* ---- what is appended later ---- */
+
+/* An end that has moved may bring nothing yet: of an open transaction. */
+int sdm_reader_wait(sdm_reader *r, int64_t timeout_ms) {
+  int64_t end, until = timeout_ms < 0 ? INT64_MAX : sdm_add_sat(sdm_monotonic_ms(), timeout_ms);
+  while (r->next < r->to) {
+    int64_t left = timeout_ms < 0 ? timeout_ms : until - sdm_monotonic_ms();
+    int rc = sdm_log_wait(r->log, r->seen_end, left > 0 || timeout_ms < 0 ? left : 0);
+    if (rc == 1 && (rc = sdm_log_latest(r->log, &end)) == 0) rc = take_end(r, end);
+    else if (rc >= 0) return rc;
+    if (rc < 0 || r->next < r->end) return rc < 0 ? rc : 1;
+  }
+  return SDM_ENDED;
 }

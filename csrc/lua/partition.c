@@ -134,6 +134,17 @@ static int partition_offset_for_time(lua_State *L) {
   return 1;
 }
 
+/* wait(offset [, timeout_ms [, partition]]) */
+static int partition_wait(lua_State *L) {
+  lua_settop(L, 4);
+  int64_t offset = sdml_int(L, 2, 2, "offset"), until = sdml_until(sdml_timeout(L, 3, 3));
+  sdml_partition *p = self(L);
+  int rc = take_number(L, 4);
+  if (rc < 0) return sdml_fail(L, rc);
+  while (sdml_waits_on(L, rc = sdm_log_wait(p->log, offset, sdml_slice(until)), until)) self(L);
+  return sdml_push_waited(L, rc, p->log);
+}
+
 static int partition_segments(lua_State *L) {
   sdml_partition *p = self(L);
   int rc = take_number(L, 2);
@@ -165,7 +176,7 @@ void sdml_open_partition(lua_State *L) {
   static const luaL_Reg methods[] = {
     { "records", partition_records }, { "earliest", partition_earliest }, { "latest", partition_latest },
     { "offset_for_time", partition_offset_for_time }, { "segments", partition_segments }, { "stats", partition_stats },
-    { "close", partition_close }, { NULL, NULL },
+    { "wait", partition_wait }, { "close", partition_close }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = {
     { "__gc", partition_close }, { "__close", partition_close }, { "__tostring", partition_tostring }, { NULL, NULL },

@@ -1,7 +1,7 @@
 /* Reading: the iteration of records(), and the readers that state tables are rebuilt with.
 **
 ** An iterator is a C function whose upvalue is the reader. It makes no table for a record and calls no Lua function but on_corrupt, so that a loop
-** over it may yield. On Lua 5.4 the reader is the loop's closing value, too: leaving the loop early lets go of the file.
+** over it may yield. One that follows the log blocks at its end. On Lua 5.4 the reader is the loop's closing value, too: leaving the loop early lets go of the file.
 */
 #include <string.h>
 
@@ -60,11 +60,23 @@ static int reader_tostring(lua_State *L) {
   return 1;
 }
 
+/* At the end: 1 when more has come, 0 when the iteration is over. */
+static int follow(lua_State *L, sdml_reader *r) {
+  int64_t until = sdml_until(r->timeout_ms);
+  int rc;
+  while (sdml_waits_on(L, rc = sdm_reader_wait(r->reader, sdml_slice(until)), until)) {
+    if (*r->closed) sdml_use_after_close(L, "store or partition");
+    if (!r->reader) return 0;
+  }
+  return rc == SDM_ENDED ? 0 : rc;
+}
+
 /* 1 and a record, 0 at and after the end, or a failure's code. */
 static int advance(lua_State *L, sdml_reader *r, sdm_record *record) {
   if (*r->closed) sdml_use_after_close(L, "store or partition");
   if (!r->reader) return 0;
   int rc = sdm_reader_next(r->reader, record);
+  while (rc == 0 && r->follows && (rc = follow(L, r)) == 1) rc = sdm_reader_next(r->reader, record);
   if (rc == 0) close_reader(r);
   return rc;
 }
@@ -155,14 +167,18 @@ static int take_range(lua_State *L, int arg, int which, void *into) {
     case 1: return take_from(L, arg, range);
     case 2: range->to = sdml_int(L, arg, -1, "to"); return 0;
     case 3: return take_isolation(L, arg, range);
-    default: return take_on_corrupt(L, arg, range);
+    case 4: return take_on_corrupt(L, arg, range);
+    case 5: range->follows = sdml_bool(L, arg, -1, "follow"); return 0;
+    default: range->timeout_ms = sdml_timeout(L, arg, -1); return 0;
   }
 }
 
 int sdml_range_take(lua_State *L, int arg, sdml_range *out) {
-  static const char *const names[] = { "partition", "from", "to", "isolation", "on_corrupt", NULL };
-  *out = (sdml_range){ 0, SDML_FROM_EARLIEST, 0, SDM_TO_END, 0, false };
-  return sdml_options(L, arg, names, take_range, out);
+  static const char *const names[] = { "partition", "from", "to", "isolation", "on_corrupt", "follow", "timeout_ms", NULL };
+  *out = (sdml_range){ .kind = SDML_FROM_EARLIEST, .to = SDM_TO_END, .timeout_ms = SDML_NO_TIMEOUT };
+  int rc = sdml_options(L, arg, names, take_range, out);
+  if (out->timeout_ms != SDML_NO_TIMEOUT && !out->follows) sdml_refuse(L, arg, "timeout_ms: only with follow = true");
+  return rc;
 }
 
 static int locate(const sdml_range *range, sdm_log *log, int64_t *from) {
@@ -204,6 +220,8 @@ int sdml_records(lua_State *L, const sdml_range *range, sdm_log *log, const bool
   int reader = lua_gettop(L);
   r->closed = closed;
   r->skips = range->skips;
+  r->follows = range->follows;
+  r->timeout_ms = range->timeout_ms;
   if (r->skips) keep_on_corrupt(L, reader);
   int rc = open_range(range, log, &r->reader);
   if (rc < 0) return sdml_throw(L, rc);

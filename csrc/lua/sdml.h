@@ -50,6 +50,8 @@ typedef struct sdml_reader {
   sdml_object object;
   sdm_reader *reader;                     /* NULL after the end, an explicit close, or collection */
   bool skips;                             /* damage; what is to be told of it, if anything, is in the companion */
+  bool follows;                           /* waits for more at the end, so long */
+  int64_t timeout_ms;
   const bool *closed;                     /* of the store or partition, which the companion keeps alive */
 } sdml_reader;
 
@@ -121,6 +123,14 @@ int sdml_partition_open(lua_State *L);
 int sdml_push_segments(lua_State *L, sdm_log *log);                        /* results of segments(): a table, or a failure */
 int sdml_push_log_stats(lua_State *L, sdm_log *log, int64_t now);          /* pushes a table: 0; or a failure's code */
 
+/* ---- wait.c ---- */
+enum { SDML_NO_TIMEOUT = -1 };
+int64_t sdml_timeout(lua_State *L, int arg, int index);                    /* milliseconds, not negative; nil: SDML_NO_TIMEOUT */
+int64_t sdml_until(int64_t timeout_ms);                                    /* by the monotonic clock */
+int64_t sdml_slice(int64_t until);                                         /* a timeout: so long at a time the signals' handlers can wait */
+bool sdml_waits_on(lua_State *L, int rc, int64_t until);                   /* after a slice: whether it is not over. Runs hooks, which may raise or close anything */
+int sdml_push_waited(lua_State *L, int rc, sdm_log *log);                  /* results of wait() after sdm_log_wait */
+
 /* ---- reader.c ---- */
 void sdml_open_reader(lua_State *L);
 void sdml_open_held(lua_State *L);
@@ -133,6 +143,8 @@ typedef struct sdml_range {               /* options of records() */
   int64_t from, to;
   unsigned flags;
   bool skips;                             /* damage; and calls the function on_corrupt of the options, if it is one */
+  bool follows;                           /* waits at the end, so long */
+  int64_t timeout_ms;
 } sdml_range;
 
 int sdml_range_take(lua_State *L, int arg, sdml_range *out);               /* 0 or SDM_UNKNOWN_PARTITION */

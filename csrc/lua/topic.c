@@ -126,6 +126,19 @@ static int topic_offset_for_time(lua_State *L) {
   return 1;
 }
 
+/* wait(offset [, timeout_ms [, partition]]) */
+static int topic_wait(lua_State *L) {
+  sdm_log *log;
+  lua_settop(L, 4);
+  int64_t offset = sdml_int(L, 2, 2, "offset"), until = sdml_until(sdml_timeout(L, 3, 3));
+  int rc;
+  do {
+    rc = log_to_read(L, 4, &log);
+    if (rc >= 0) rc = sdm_log_wait(log, offset, sdml_slice(until));
+  } while (sdml_waits_on(L, rc, until));
+  return sdml_push_waited(L, rc, log);
+}
+
 static int topic_delete_records(lua_State *L) {
   int64_t now, start = 0, before = sdml_int(L, 2, 2, "offset");
   sdm_log *log;
@@ -299,6 +312,7 @@ void sdml_open_topic(lua_State *L) {
     { "offset_for_time", topic_offset_for_time }, { "delete_records", topic_delete_records }, { "roll", topic_roll },
     { "flush", topic_flush }, { "retain", topic_retain }, { "compact", topic_compact }, { "segments", topic_segments },
     { "config", topic_config }, { "describe", topic_describe }, { "alter", topic_alter }, { "stats", topic_stats },
+    { "wait", topic_wait },
     { "partitions", topic_partitions }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = { { "__gc", topic_close }, { "__close", topic_close }, { "__tostring", topic_tostring }, { NULL, NULL } };

@@ -80,19 +80,27 @@ static int lock_in_the_end(pthread_mutex_t *m) {
   return error;
 }
 
-int sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died) {
-  int error = lock_in_the_end(&m->m);
+static int take_over(pthread_mutex_t *m, int error, bool *owner_died) {
   *owner_died = error == EOWNERDEAD;
-  if (error == EOWNERDEAD) error = pthread_mutex_consistent(&m->m);
+  if (error == EOWNERDEAD) error = pthread_mutex_consistent(m);
   if (error == 0) return 0;
   return sdm_fail(SDM_IO, "a shared lock failed (%s); close the store in every process and open it again", strerror(error));
 }
 
+int sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died) { return take_over(&m->m, lock_in_the_end(&m->m), owner_died); }
+
+int sdm_shared_mutex_try(sdm_shared_mutex *m, bool *owner_died) {
+  int error = pthread_mutex_trylock(&m->m);
+  if (error == EBUSY) return 0;
+  int rc = take_over(&m->m, error, owner_died);
+  return rc < 0 ? rc : 1;
+}
+
 void sdm_shared_mutex_unlock(sdm_shared_mutex *m) { pthread_mutex_unlock(&m->m); }
 
-void sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms) {
+bool sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms) {
   struct timespec t = {(time_t)(timeout_ms / 1000), (long)(timeout_ms % 1000) * 1000000};
-  syscall(SYS_futex, word, FUTEX_WAIT, seen, timeout_ms < 0 ? NULL : &t, NULL, 0);
+  return syscall(SYS_futex, word, FUTEX_WAIT, seen, timeout_ms < 0 ? NULL : &t, NULL, 0) == 0 || errno != EINTR;
 }
 
 void sdm_futex_wake_all(uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }

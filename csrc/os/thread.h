@@ -31,10 +31,12 @@ typedef struct sdm_shared_mutex { pthread_mutex_t m; } sdm_shared_mutex;
 
 int sdm_shared_mutex_init(sdm_shared_mutex *m);
 int sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died);
+int sdm_shared_mutex_try(sdm_shared_mutex *m, bool *owner_died);      /* 1: it is ours; 0: somebody has it */
 void sdm_shared_mutex_unlock(sdm_shared_mutex *m);
 
-/* Waiting for a word in shared memory to change from `seen`; returns at a wake-up, after the timeout, or for no reason. */
-void sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms);
+/* Waiting for a word in shared memory to change from `seen`; returns at a wake-up, after the timeout (negative: none), or for no reason. false: a signal handler
+** ran meanwhile. */
+bool sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms);
 void sdm_futex_wake_all(uint32_t *word);
 
 #endif

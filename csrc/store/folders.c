@@ -218,6 +218,7 @@ int sdm_folder_mark(sdm_store *s, const char *dir, int64_t due) {
 static int rename_held(sdm_store *s, sdm_control *c, const char *dir, const char *gone) {
   bool died;
   atomic_store(&c->deleted, SDM_GONE_DELETED);            /* a cleaning that is under way gives up at its next batch */
+  sdm_log_wake(&c->news, &c->awaited);
   int rc = sdm_shared_mutex_lock(&c->maintenance, &died);
   if (rc < 0) return rc;
   if ((rc = sdm_shared_mutex_lock(&c->lock, &died)) == 0) {

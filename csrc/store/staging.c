@@ -87,6 +87,7 @@ static int replace_held(sdm_store *s, sdm_control *c, sdm_staging *g, const char
   if (rc == 0) {
     atomic_store(&c->deleted, SDM_GONE_REPLACED);
     if ((rc = exchange(s, g, dir, gone, now)) < 0) atomic_store(&c->deleted, SDM_GONE_NOT);
+    else sdm_log_wake(&c->news, &c->awaited);
   }
   sdm_shared_mutex_unlock(&c->lock);
   return rc;

@@ -27,7 +27,7 @@ static void let_go_of_locks(void) {
 }
 
 static const char MAGIC[8] = SDM_STORE_PAGE_MAGIC;
-enum { VERSION = 1, CONTROL_BYTES = 4096 };
+enum { VERSION = 2, CONTROL_BYTES = 4096 };
 _Static_assert(sizeof(sdm_store_control) <= CONTROL_BYTES, "one page");
 
 /* ---- may we? ---- */
@@ -361,6 +361,7 @@ static void leave_clean_mark(sdm_store *s) {
 /* Handles of a closed store may live on for long, until Lua collects them: they keep no file open. One that a reader holds closes with it. */
 static void close_files(sdm_log *l) {
   atomic_store(&l->closed, true);
+  if (l->writable) sdm_log_wake(&l->control->news, &l->control->awaited);       /* threads that wait for records */
   sdm_mutex_lock(&l->lock);
   for (size_t i = 0; i < l->count; i++) {
     sdm_segment *segment = l->segments[i];
