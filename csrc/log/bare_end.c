@@ -76,7 +76,6 @@ static int start_near_end(look *k, int64_t size, int64_t *base) {
   for (;;) {
     int rc = sdm_seek_near(k->last, &k->scan, below, size);
     int64_t at = k->scan.position;
-    *base = k->last->base_offset;
     if (rc < 0 || at == 0) return rc;
     rc = sdm_scan_batch(&k->scan, &b, &bytes);
     k->scan.position = at;
@@ -91,7 +90,7 @@ static int look_at_last(look *k) {
   sdm_end *end = &k->end;
   sdm_file *f;
   sdm_file_info info;
-  int64_t base;
+  int64_t base = s->base_offset;
   int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
   if (rc == 0) rc = s->fs->info(f, &info);
   if (rc == 0) rc = start_near_end(k, info.size, &base);
