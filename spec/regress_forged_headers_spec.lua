@@ -77,7 +77,7 @@ describe("bytes that look like batches", function()
       assert(os.remove((log:gsub("log$", "index"))))     -- so that opening reads it all
       local words = look()
       if last then
-        assert.same({ "10", "11", "10", "corrupt", "false", "1" }, words)       -- an orderly close: nothing was torn, and nothing is cut
+        assert.same({ "11", "11", "10", "corrupt", "false", "1" }, words)       -- an orderly close: nothing was torn, and nothing is cut
       else
         assert.same({ "12", "12", "10", "corrupt", "false", "1" }, words)
       end
