@@ -1,6 +1,7 @@
 -- Lifetimes: any order of collection, closing twice, use after close, loops that are left early.
 local sediment = require "sediment"
 local support = require "support"
+local disk = require "disk"
 
 local raised = support.raised
 
@@ -202,5 +203,70 @@ describe("iterators", function()
       for b in topic:records { from = a } do seen[#seen + 1] = a .. b end
     end
     assert.equal("00 01 02 11 12 22", table.concat(seen, " "))
+  end)
+
+  -- Whatever allocates may run a finalizer, in the middle of a call of ours. Each call is made with one pending that closes what it works on.
+  local FINALIZED = [[
+    local sediment = require "sediment"
+    local path = arg[1]
+    local store = assert(sediment.open(path, { background = false }))
+    for i = 1, 50 do store:topic("t", {}):append("k" .. i, ("v"):rep(100)) end
+    store:topic("t"):roll()
+    store:close()
+    local function finalizer(f)
+      local function run() pcall(f) end
+      if not newproxy then return setmetatable({}, { __gc = run }) end
+      local proxy = newproxy(true)
+      getmetatable(proxy).__gc = run
+      return proxy
+    end
+    local function open_store() return assert(sediment.open(path, { background = false })) end
+    local function open_topic()
+      local store = open_store()
+      return store:topic "t", function() store:close() end
+    end
+    local function read(log)
+      for _ in log:records() do end
+    end
+    local function open_partition() return assert(sediment.open_partition(path .. "/t-0")) end
+    local function iterator()
+      local partition = open_partition()
+      local iterate = partition:records()
+      return iterate, function() for _ = 1, 100 do iterate() end end
+    end
+    local cases = {
+      { open_partition, read }, { open_partition, function(p) p:stats() end }, { open_partition, function(p) p:segments() end },
+      { open_partition, function(p) p:wait(0) end }, { open_store, function(s) s:topics() end }, { open_store, function(s) s:stats() end },
+      { open_store, function(s) s:topic "t" end }, { open_store, function(s) s:maintain() end }, { open_store, function(s) s:table "t" end },
+      { open_topic, read }, { open_topic, function(t) t:segments() end }, { open_topic, function(t) t:stats() end },
+      { open_topic, function(t) t:append("k", 5, { headers = { { "a", "b" }, { "c" } } }) end }, { open_topic, function(t) t:config() end },
+      { open_topic, function(t) t:append_batch { { key = 1, value = 2.5, headers = { { "a", "b" } } }, { key = 1, value = "x" } } end },
+      { open_topic, function(t) t:compact { force = true } end }, { open_topic, function(t) t:alter({ retention_ms = "1d" }, { "segment.ms" }) end },
+      { iterator, function(iterate) for _ = 1, 60 do iterate() end end },
+    }
+    collectgarbage "setpause"
+    for _, case in ipairs(cases) do
+      for shift = 1, 40, 3 do
+        local handle, close = case[1]()
+        close = close or function() handle:close() end
+        collectgarbage()
+        finalizer(close)
+        collectgarbage("setpause", 100)
+        local garbage
+        for i = 1, shift * 3 do garbage = { i, tostring(i) } end
+        pcall(case[2], handle, garbage)
+        pcall(close)
+      end
+    end
+    os.exit(0, true)
+  ]]
+
+  it("survive a finalizer that closes what a call works on", function()
+    local path = support.path()
+    for _, pace in ipairs { "collectgarbage('setstepmul', 10000)", "collectgarbage('setpause', 1)" } do
+      local command = disk.script(path .. ".lua", pace .. "\n" .. FINALIZED)
+      assert.equal(0, disk.run(command .. " '" .. path .. "' > /dev/null"))
+      disk.run("rm -rf '" .. path .. "'")
+    end
   end)
 end)

@@ -92,6 +92,22 @@ describe("a store opened again", function()
     end
   end)
 
+  it("has cut nothing of a log that was rolled and not appended to", function()
+    for _, roll in ipairs { function(store) store:topic("t"):roll() end, function(store) store:maintain { now = support.now + 10 ^ 10 } end } do
+      local path = support.path()
+      local store = support.open(path)
+      store:topic("t", { segment_ms = 1000, retention_ms = -1 }):append("k", "v")
+      store:close()
+      for _ = 1, 3 do
+        store = support.open(path)
+        assert.equal(0, store:topic("t"):stats().partitions[0].truncated_bytes)
+        assert.equal(1, store:topic("t"):latest())
+        roll(store)
+        store:close()
+      end
+    end
+  end)
+
   it("reports damage in the middle instead of cutting", function()
     support.damaged()
     local path = support.path()

@@ -53,10 +53,14 @@ static int hide_uncommitted(sdm_reader *r) {
   return rc;
 }
 
+/* The transactions are those of the segments that were there. Did retention pass the reader meanwhile, it does not know what to hide. */
 static int take_end(sdm_reader *r, int64_t log_end) {
   r->seen_end = log_end;
   r->end = r->to < log_end ? r->to : log_end;
-  return r->committed ? hide_uncommitted(r) : 0;
+  if (!r->committed || !sdm_transactions_may_be(r->log)) return 0;
+  int rc = hide_uncommitted(r);
+  int64_t start = sdm_log_start(r->log);
+  return rc == 0 && r->next < start ? out_of_range(r->next, start, log_end) : rc;
 }
 
 int sdm_reader_open(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_reader **out) {

@@ -275,11 +275,9 @@ static int recover_as_told(recovery *r, sdm_segment *s, int64_t position, int64_
   r->end.index_entries = info.size / SDM_INDEX_ENTRY;
   r->end.position = position;
   r->end.sealed_end = next_offset;
-  r->end.records = -1;
-  r->end.last_tombstone = SDM_UNKNOWN;
+  r->end.records = position > 0 ? -1 : 0;
+  r->end.last_tombstone = position > 0 ? SDM_UNKNOWN : -1;
   r->end.first_append_ms = position > 0 ? s->modified_ms : -1;
-  if (position == 0) r->end.records = 0;
-  if (position == 0) r->end.last_tombstone = -1;
   rc = sdm_first_batch_timestamp(s, position, &r->end.first_timestamp);
   return rc < 0 ? rc : 1;
 }
@@ -356,6 +354,7 @@ static void keep_damage(recovery *r, const sdm_segment *s) {
 static int recover_last(recovery *r, int64_t base) {
   sdm_segment *s;
   sdm_scan_result found;
+  sdm_log_state_place(&r->state, base);
   const sdm_end *page = sdm_control_end(r->before);
   int rc = sdm_segment_open(r->log->fs, r->log->dir, base, true, &s);
   if (rc < 0) return rc;

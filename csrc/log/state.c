@@ -25,6 +25,12 @@ int sdm_log_state_read(sdm_fs *fs, const char *dir, sdm_state_file *out) {
   return 0;
 }
 
+void sdm_log_state_place(sdm_state_file *s, int64_t base) {
+  if (!s->clean || s->end != base) return;
+  s->position = 0;
+  s->first_append_ms = -1;
+}
+
 int sdm_log_state_write_locked(sdm_log *l, int64_t reserved_end, bool clean) {
   sdm_control *c = l->control;
   uint8_t slot[SDM_STATE_SLOT];

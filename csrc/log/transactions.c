@@ -232,9 +232,11 @@ static int find(sdm_log *l, void *context) {
   return 0;
 }
 
+bool sdm_transactions_may_be(const sdm_log *l) { return !l->control || atomic_load_explicit(&l->control->foreign_end, memory_order_relaxed) != 0; }
+
 int sdm_transactions_get(sdm_log *l, sdm_transactions **out) {
   *out = NULL;
-  if (l->control && atomic_load_explicit(&l->control->foreign_end, memory_order_relaxed) == 0) return 0;
+  if (!sdm_transactions_may_be(l)) return 0;
   return sdm_log_steadily(l, find, out);
 }
 

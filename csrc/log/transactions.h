@@ -27,6 +27,7 @@ typedef struct sdm_transactions {
 /* What the log, as it stands, has of transactions: a reference; NULL: nothing, the log was written by Sediment alone. A store's log remembers it
 ** until its segments change. */
 int sdm_transactions_get(sdm_log *l, sdm_transactions **out);
+bool sdm_transactions_may_be(const sdm_log *l);
 void sdm_transactions_unref(sdm_transactions *t);                                 /* NULL is fine */
 
 /* The aborted transaction that the batch is of, or ends; NULL: none. */

@@ -28,8 +28,9 @@ int sdml_fail(lua_State *L, int code) {
 
 int sdml_throw(lua_State *L, int code) {
   raise_misuse(L, code);
+  lua_pushstring(L, sdm_errmsg());         /* at once: a finalizer that runs meanwhile may fail as well */
   lua_createtable(L, 0, 2);
-  lua_pushstring(L, sdm_errmsg());
+  lua_insert(L, -2);
   lua_setfield(L, -2, "message");
   lua_pushstring(L, sdm_code_name(code));
   lua_setfield(L, -2, "code");

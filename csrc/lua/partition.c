@@ -8,11 +8,12 @@ static void free_segments(void *segments) {
   sdm_segments_free(segments);
 }
 
-int sdml_push_segments(lua_State *L, sdm_log *log) {
+sdml_held *sdml_hold_segments(lua_State *L) { return sdml_hold(L, free_segments); }
+
+int sdml_push_segments(lua_State *L, sdml_held *held, sdm_log *log) {
   static const char *const states[] = { "clean", "dirty", "active" };
   sdm_segment_info *list;
   size_t count;
-  sdml_held *held = sdml_hold(L, free_segments);
   int rc = sdm_log_segments(log, &list, &count);
   if (rc < 0) return sdml_fail(L, rc);
   held->memory = list;
@@ -146,26 +147,29 @@ static int partition_wait(lua_State *L) {
 }
 
 static int partition_segments(lua_State *L) {
-  sdml_partition *p = self(L);
+  lua_settop(L, 2);
+  sdml_held *held = sdml_hold_segments(L);
   int rc = take_number(L, 2);
-  return rc < 0 ? sdml_fail(L, rc) : sdml_push_segments(L, p->log);
+  return rc < 0 ? sdml_fail(L, rc) : sdml_push_segments(L, held, self(L)->log);
 }
 
 static int partition_records(lua_State *L) {
   sdml_range range;
   lua_settop(L, 2);
-  sdml_partition *p = self(L);
+  self(L);
   int rc = sdml_range_take(L, 2, &range);
   if (rc >= 0) rc = check_number(L, range.partition);
-  return rc < 0 ? sdml_throw(L, rc) : sdml_records(L, &range, p->log, &p->closed);
+  if (rc < 0) return sdml_throw(L, rc);
+  sdml_reader *r = sdml_new_reader(L, &range);
+  sdml_partition *p = self(L);
+  return sdml_records(L, r, &range, p->log, &p->closed);
 }
 
 /* As a topic's: under partitions[0]. */
 static int partition_stats(lua_State *L) {
-  sdml_partition *p = self(L);
   lua_createtable(L, 0, 1);
   lua_createtable(L, 0, 1);
-  int rc = sdml_push_log_stats(L, p->log, sdm_wall_ms());
+  int rc = sdml_push_log_stats(L, self(L)->log, sdm_wall_ms());
   if (rc < 0) return sdml_fail(L, rc);
   lua_rawseti(L, -2, 0);
   lua_setfield(L, -2, "partitions");

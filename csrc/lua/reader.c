@@ -84,7 +84,9 @@ static int advance(lua_State *L, sdml_reader *r, sdm_record *record) {
 /* Behind the damage that was just met. Who wants to know what is left out is told: from, to (exclusive), message. */
 static int step_over(lua_State *L, sdml_reader *r) {
   int64_t from, to;
+  r->busy = true;
   lua_pushstring(L, sdm_errmsg());
+  r->busy = false;
   int rc = sdm_reader_skip(r->reader, &from, &to);
   if (rc < 0) return rc;
   sdml_getcompanion(L, lua_upvalueindex(1));
@@ -99,13 +101,22 @@ static int step_over(lua_State *L, sdml_reader *r) {
   return 0;
 }
 
+/* Each string that is made may run a finalizer. Were that to move the reader on, the bytes of the record would be gone. */
+static int give(lua_State *L, sdml_reader *r, const sdm_record *record) {
+  r->busy = true;
+  int pushed = push_record(L, record);
+  r->busy = false;
+  return pushed;
+}
+
 /* The function that a generic `for` calls. */
 static int iterate(lua_State *L) {
   sdm_record record;
   sdml_reader *r = lua_touserdata(L, lua_upvalueindex(1));
+  if (r->busy) return luaL_error(L, "this iterator was called by a finalizer as it gave a record, or memory had run out; open another");
   int rc = advance(L, r, &record);
   while (rc == SDM_CORRUPT && r->skips && (rc = step_over(L, r)) == 0) rc = advance(L, r, &record);
-  if (rc == 1) return push_record(L, &record);
+  if (rc == 1) return give(L, r, &record);
   if (rc < 0) return sdml_throw(L, rc);
   lua_pushnil(L);
   return 1;
@@ -215,14 +226,18 @@ static void keep_on_corrupt(lua_State *L, int reader) {
   lua_pop(L, 1);
 }
 
-int sdml_records(lua_State *L, const sdml_range *range, sdm_log *log, const bool *closed) {
+sdml_reader *sdml_new_reader(lua_State *L, const sdml_range *range) {
   sdml_reader *r = sdml_new(L, sizeof *r, SDML_READER, 1);
-  int reader = lua_gettop(L);
-  r->closed = closed;
   r->skips = range->skips;
   r->follows = range->follows;
   r->timeout_ms = range->timeout_ms;
-  if (r->skips) keep_on_corrupt(L, reader);
+  if (r->skips) keep_on_corrupt(L, lua_gettop(L));
+  return r;
+}
+
+int sdml_records(lua_State *L, sdml_reader *r, const sdml_range *range, sdm_log *log, const bool *closed) {
+  int reader = lua_gettop(L);
+  r->closed = closed;
   int rc = open_range(range, log, &r->reader);
   if (rc < 0) return sdml_throw(L, rc);
   lua_pushvalue(L, reader);

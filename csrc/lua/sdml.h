@@ -2,6 +2,8 @@
 **
 ** Rules that hold everywhere here
 **   - A userdata is complete (metatable, companion) and empty before anything that can fail fills it; every finalizer may run twice.
+**   - Whatever allocates may run a finalizer, and that may close anything. So a log or a store is asked for (self, open_self) behind all that
+**     is allocated before it is used, and not used behind what is allocated later.
 **   - While a C structure points into Lua strings that only a caller's table keeps alive, nothing is called that could run Lua code, not
 **     even a step of the collector, whose finalizers could change that table.
 **   - Closing a store turns everything that came from it into "use after close", by a flag that all of it can reach.
@@ -50,6 +52,7 @@ typedef struct sdml_reader {
   sdml_object object;
   sdm_reader *reader;                     /* NULL after the end, an explicit close, or collection */
   bool skips;                             /* damage; what is to be told of it, if anything, is in the companion */
+  bool busy;                              /* a record of it is being pushed */
   bool follows;                           /* waits for more at the end, so long */
   int64_t timeout_ms;
   const bool *closed;                     /* of the store or partition, which the companion keeps alive */
@@ -120,7 +123,8 @@ int sdml_topic_append_batch(lua_State *L);
 /* ---- partition.c ---- */
 void sdml_open_partition(lua_State *L);
 int sdml_partition_open(lua_State *L);
-int sdml_push_segments(lua_State *L, sdm_log *log);                        /* results of segments(): a table, or a failure */
+sdml_held *sdml_hold_segments(lua_State *L);                               /* pushes what sdml_push_segments needs */
+int sdml_push_segments(lua_State *L, sdml_held *held, sdm_log *log);       /* results of segments(): a table, or a failure */
 int sdml_push_log_stats(lua_State *L, sdm_log *log, int64_t now);          /* pushes a table: 0; or a failure's code */
 
 /* ---- wait.c ---- */
@@ -148,6 +152,7 @@ typedef struct sdml_range {               /* options of records() */
 } sdml_range;
 
 int sdml_range_take(lua_State *L, int arg, sdml_range *out);               /* 0 or SDM_UNKNOWN_PARTITION */
-int sdml_records(lua_State *L, const sdml_range *range, sdm_log *log, const bool *closed);   /* argument 1 keeps the log alive */
+sdml_reader *sdml_new_reader(lua_State *L, const sdml_range *range);       /* pushes it, empty; argument 1 keeps its log alive, 2 are its options */
+int sdml_records(lua_State *L, sdml_reader *r, const sdml_range *range, sdm_log *log, const bool *closed);   /* r is on top: results of records() */
 
 #endif

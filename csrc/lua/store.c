@@ -137,12 +137,12 @@ static void free_names(void *names) {
 }
 
 /* Pushes the array of names; 0 or a failure's code. */
-static int push_topics(lua_State *L, sdml_store *s) {
+static int push_topics(lua_State *L) {
   char **names;
   size_t count;
   lua_newtable(L);
   sdml_held *held = sdml_hold(L, free_names);
-  int rc = sdm_store_topics(s->store, &names, &count);
+  int rc = sdm_store_topics(open_self(L)->store, &names, &count);
   if (rc < 0) return rc;
   held->memory = names;
   for (size_t i = 0; i < count; i++) {
@@ -155,7 +155,7 @@ static int push_topics(lua_State *L, sdml_store *s) {
 }
 
 static int store_topics(lua_State *L) {
-  int rc = push_topics(L, open_self(L));
+  int rc = push_topics(L);
   return rc < 0 ? sdml_fail(L, rc) : 1;
 }
 
@@ -231,11 +231,11 @@ static int store_maintain(lua_State *L) {
 }
 
 /* Adds the numbers of the topic whose name is on top to the table at `index`. A topic that is deleted meanwhile is left out. */
-static int add_topic_stats(lua_State *L, sdml_store *s, int index, int64_t now) {
+static int add_topic_stats(lua_State *L, int index, int64_t now) {
   int top = lua_gettop(L);
   sdml_topic *t = sdml_new(L, sizeof *t, SDML_TOPIC, 1);
-  t->store = s;
-  int rc = sdm_topic_open(s->store, lua_tostring(L, top), NULL, now, &t->topic);
+  t->store = open_self(L);
+  int rc = sdm_topic_open(t->store->store, lua_tostring(L, top), NULL, now, &t->topic);
   if (rc >= 0) rc = sdml_push_topic_stats(L, t->topic, now);
   if (rc >= 0) lua_setfield(L, index, lua_tostring(L, top));
   lua_settop(L, top);
@@ -245,14 +245,14 @@ static int add_topic_stats(lua_State *L, sdml_store *s, int index, int64_t now) 
 static int store_stats(lua_State *L) {
   int64_t now;
   lua_settop(L, 1);
-  sdml_store *s = timed_self(L, &now);
+  timed_self(L, &now);
   lua_newtable(L);
-  int rc = push_topics(L, s);
+  int rc = push_topics(L);
   if (rc < 0) return sdml_fail(L, rc);
   size_t count = lua_rawlen(L, 3);
   for (size_t i = 1; i <= count; i++) {
     lua_rawgeti(L, 3, (int)i);
-    rc = add_topic_stats(L, open_self(L), 2, now);
+    rc = add_topic_stats(L, 2, now);
     if (rc < 0) return sdml_fail(L, rc);
     lua_pop(L, 1);
   }

@@ -165,18 +165,23 @@ static int topic_flush(lua_State *L) {
 
 static int topic_segments(lua_State *L) {
   sdm_log *log;
+  lua_settop(L, 2);
+  sdml_held *held = sdml_hold_segments(L);
   int rc = log_to_read(L, 2, &log);
-  return rc < 0 ? sdml_fail(L, rc) : sdml_push_segments(L, log);
+  return rc < 0 ? sdml_fail(L, rc) : sdml_push_segments(L, held, log);
 }
 
 static int topic_records(lua_State *L) {
   sdm_log *log;
   sdml_range range;
   lua_settop(L, 2);
-  sdml_topic *t = timeless_self(L);
+  timeless_self(L);
   int rc = sdml_range_take(L, 2, &range);
-  if (rc >= 0) rc = sdm_topic_log(t->topic, range.partition, sdml_last_now(t->store), &log);
-  return rc < 0 ? sdml_throw(L, rc) : sdml_records(L, &range, log, &t->store->closed);
+  if (rc < 0) return sdml_throw(L, rc);
+  sdml_reader *r = sdml_new_reader(L, &range);
+  sdml_topic *t = timeless_self(L);
+  rc = sdm_topic_log(t->topic, range.partition, sdml_last_now(t->store), &log);
+  return rc < 0 ? sdml_throw(L, rc) : sdml_records(L, r, &range, log, &t->store->closed);
 }
 
 /* Pushes { partitions = { [0] = {...}, ... } }; 0 or a failure's code. */

@@ -184,6 +184,8 @@ function topic:append_batch(records, options) end
 --- `corrupt`. "skip": what is damaged is left out, and reading goes on with the next batch that is whole. A function is told of each
 --- damage before the record behind it comes: offsets from `from` up to, not including, `to` are left out, and the message says where. It
 --- may raise, and must not yield.
+---@field follow? boolean default false: true waits at the log's end for what any process appends
+---@field timeout_ms? integer with follow: the iteration ends when nothing came for so long; default: never
 
 ---    for offset, key, value, timestamp, headers in topic:records() do ... end
 ---Goes on through segments that retention deletes meanwhile. Any failure, also of this call, is raised as an error object with the fields
@@ -219,6 +221,17 @@ function topic:latest(p) end
 ---@return string? message
 ---@return sediment.code? code `unknown_partition`, `unknown_topic`, `io`, `corrupt`
 function topic:offset_for_time(ms, p) end
+
+---Waits until the log end offset is larger than `offset`: a record there, or behind it, can be read. Returns the log end offset; nil alone
+---when none came in time. Blocks the thread, and no other; what a signal's handler asks of Lua (Ctrl-C) ends it with that error. A wake-up
+---comes with the append, of whichever process; to ask whether there is news costs no system call.
+---@param offset integer
+---@param timeout_ms? integer 0 or more; default: no limit
+---@param p? integer
+---@return integer? log_end_offset
+---@return string? message
+---@return sediment.code? code `unknown_partition`, `unknown_topic` (deleted meanwhile), `io`, `corrupt`
+function topic:wait(offset, timeout_ms, p) end
 
 ---Moves the log start forward; durable on return.
 ---@param before_offset integer
@@ -342,6 +355,14 @@ function partition:latest() end
 ---@param ms integer
 ---@return integer? offset
 function partition:offset_for_time(ms) end
+
+---As topic:wait. Where nobody has the store open, or a broker writes the folder, it looks every 50 ms.
+---@param offset integer
+---@param timeout_ms? integer
+---@return integer? log_end_offset
+---@return string? message
+---@return sediment.code? code `io`, `corrupt`, `busy`
+function partition:wait(offset, timeout_ms) end
 
 ---@return sediment.segment[]? segments
 function partition:segments() end
