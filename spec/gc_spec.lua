@@ -205,7 +205,8 @@ describe("iterators", function()
     assert.equal("00 01 02 11 12 22", table.concat(seen, " "))
   end)
 
-  -- Whatever allocates may run a finalizer, in the middle of a call of ours. Each call is made with one pending that closes what it works on.
+  -- Whatever allocates may run a finalizer, in the middle of a call of ours. Each call is made with one pending that closes what it
+  -- works on.
   local FINALIZED = [[
     local sediment = require "sediment"
     local path = arg[1]
@@ -239,9 +240,11 @@ describe("iterators", function()
       { open_partition, function(p) p:wait(0) end }, { open_store, function(s) s:topics() end }, { open_store, function(s) s:stats() end },
       { open_store, function(s) s:topic "t" end }, { open_store, function(s) s:maintain() end }, { open_store, function(s) s:table "t" end },
       { open_topic, read }, { open_topic, function(t) t:segments() end }, { open_topic, function(t) t:stats() end },
-      { open_topic, function(t) t:append("k", 5, { headers = { { "a", "b" }, { "c" } } }) end }, { open_topic, function(t) t:config() end },
+      { open_topic, function(t) t:append("k", 5, { headers = { { "a", "b" }, { "c" } } }) end },
+      { open_topic, function(t) t:config() end },
       { open_topic, function(t) t:append_batch { { key = 1, value = 2.5, headers = { { "a", "b" } } }, { key = 1, value = "x" } } end },
-      { open_topic, function(t) t:compact { force = true } end }, { open_topic, function(t) t:alter({ retention_ms = "1d" }, { "segment.ms" }) end },
+      { open_topic, function(t) t:compact { force = true } end },
+      { open_topic, function(t) t:alter({ retention_ms = "1d" }, { "segment.ms" }) end },
       { iterator, function(iterate) for _ = 1, 60 do iterate() end end },
     }
     collectgarbage "setpause"
