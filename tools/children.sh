@@ -3,7 +3,7 @@
 #
 # A shell acts on a signal when its command in the foreground has ended, so it waits for one in the background; that one ignores SIGINT, and is sent SIGTERM.
 # Where the tool defines `tell`, that is called meanwhile, writing to stderr: every two seconds on a terminal, else once a minute.
-child='' nap=''
+child='' nap='' starting='' told=''
 exec 9>&2                                 # the program's own may go to a file
 
 # Waits until the program has ended; a shell cannot wait for two things at once, so it looks.
@@ -19,7 +19,10 @@ tell_on() {
 }
 
 attend() {
+    starting=1                            # and not known yet by its number
     "$@" 9>&- & child=$!
+    starting=''
+    [ -z "$told" ] || end_children
     if command -v tell > /dev/null; then tell_on; fi
     wait "$child"
     attended=$?
@@ -33,4 +36,4 @@ end_children() {
     wait
     exit 130
 }
-trap end_children INT TERM HUP
+trap 'told=1; [ -n "$starting" ] || end_children' INT TERM HUP
