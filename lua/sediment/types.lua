@@ -25,7 +25,7 @@
 ---| "readonly" # the store, or the file system
 ---| "too_large" # over max.message.bytes or segment.bytes
 ---| "invalid_record" # no key under compact; an empty batch; a batch whose keys belong to several partitions
----| "invalid_timestamp" # negative, or too far from the clock
+---| "invalid_timestamp" # below -1, which means none; or too far from the clock
 ---| "unknown_topic"
 ---| "unknown_partition"
 ---| "not_found" # the path is missing
