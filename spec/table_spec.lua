@@ -190,6 +190,34 @@ describe("a state table", function()
     end
   end)
 
+  it("raises use after close when its store was closed", function()
+    put(topic, "a=1")
+    local state = store:table "t"
+    store:close()
+    for _, method in ipairs { "get", "update", "pairs", "count", "offset" } do
+      assert.matches("table_spec%.lua:%d+: use after close: the store is closed", raised(function() state[method](state, "a") end))
+    end
+    assert.is_true(state:close())
+    assert.equal("sediment.table (closed)", tostring(state))
+  end)
+
+  it("is not assigned to", function()
+    local state = store:table "t"
+    assert.matches("table_spec%.lua:%d+: the table t has no field 'a' to set; a key is given its value by topic:append",
+                   raised(function() state.a = 1 end))
+    assert.is_nil(state.a)
+    assert.matches("'5' to set", raised(function() state[5] = 1 end))
+  end)
+
+  it("passes, opened anew, a value that decode raises at and that was replaced", function()
+    local options = { decode = function(value) return value ~= "x" and value or error("no number", 0) end }
+    local state = store:table("t", options)
+    put(topic, "a=x a=1")
+    assert.equal("no number", raised(state.update, state))
+    assert.equal("no number", raised(state.update, state))
+    assert.equal("a=1", contents(store:table("t", options)))
+  end)
+
   it("checks its arguments", function()
     local _, message, code = store:table "none"
     assert.equal("unknown_topic", code)
