@@ -56,7 +56,8 @@
 local store = {}
 
 ---Opens a topic. With `config` ({} will do) it is created when missing, with `partitions` partitions (default 1), and the configs are
----applied to one that exists. The configs are kept in the store.
+---applied to one that exists: that changes it as alter does, for every process, since configs are kept in the store. Without `config` the
+---topic is opened as it is.
 ---@param name string 1 to 249 of a-z A-Z 0-9 . _ -
 ---@param config? table<string, sediment.value> topic configs by Kafka's names, with dots or underscores
 ---@return sediment.topic? topic
@@ -152,7 +153,7 @@ local topic = {}
 ---Appends a record. On return every process can read it and it survives the death of any process; with sync=true, or after
 ---flush, the loss of power, too.
 ---@param key string|number|nil nil is refused (`invalid_record`) under compact
----@param value string|number|nil nil is a tombstone
+---@param value string|number|nil nil, or left out, is a tombstone: `append("k")` deletes the key under compact
 ---@param options? sediment.append_options
 ---@return integer? offset
 ---@return integer|string partition or the message
