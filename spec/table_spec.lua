@@ -203,7 +203,7 @@ describe("a state table", function()
 
   it("is not assigned to", function()
     local state = store:table "t"
-    assert.matches("table_spec%.lua:%d+: the table t has no field 'a' to set; a key is given its value by topic:append",
+    assert.matches("table_spec%.lua:%d+: the table t has no field 'a' to set; topic:append gives a key its value",
                    raised(function() state.a = 1 end))
     assert.is_nil(state.a)
     assert.matches("'5' to set", raised(function() state[5] = 1 end))

@@ -230,7 +230,7 @@ Table.__close = Table.close
 
 --- A state is what its topic says: it changes by topic:append alone.
 function Table:__newindex(key)
-  error("the table " .. self.name .. " has no field '" .. tostring(key) .. "' to set; a key is given its value by topic:append(key, value)", 2)
+  error("the table " .. self.name .. " has no field '" .. tostring(key) .. "' to set; topic:append gives a key its value", 2)
 end
 
 function Table:__tostring()
