@@ -125,7 +125,8 @@ function store:stats() end
 ---@param options? { decode?: (fun(value: string, key: string): any), on_change?: fun(key: string, new: any, old: any) }
 ---decode: makes the value that the table keeps; nil: the key has no value. When it raises, the table stays in front of that record, and
 ---`update` (or the opening) raises again until it succeeds; a table that is opened anew decodes only the last value of each key.
----on_change: hears of each live key at opening, and then of every change; `new` is nil when the key is gone. When it raises, the change is made all the same, and it is not called again for it.
+---on_change: hears of each live key at opening, and then of every change; `new` is nil when the key is gone. When it
+---raises, the change is made all the same, and it is not called again for it.
 ---@return sediment.table? table
 ---@return string? message
 ---@return sediment.code? code `unknown_topic`, `corrupt`, `io`, `unsupported`
