@@ -114,22 +114,28 @@ $(O)/spec/sim/%.o: spec/sim/%.c Makefile
 	@mkdir -p $(@D)
 	$(COMPILE) -Ispec -c -o $@ $<
 
-$(SIM_MAINS:%=$(O)/%): $(O)/%: $(O)/spec/sim/%.o $(SIM_OBJ) $(O)/libsediment.a
+$(O)/spec/command.o: spec/command.c Makefile
+	@mkdir -p $(@D)
+	$(COMPILE) -Ispec -c -o $@ $<
+
+$(SIM_MAINS:%=$(O)/%): $(O)/%: $(O)/spec/sim/%.o $(SIM_OBJ) $(O)/spec/command.o $(O)/libsediment.a
 	$(LINK) $(SIM_FLAGS) -o $@ $^ $(LDLIBS)
 
 $(O)/syscalls: SIM_FLAGS := $(SYSCALLS:%=-Wl,--wrap=%)
 
-SECONDS_OF_TORTURE = $(or $(SECONDS),1200)
-torture:  ## crashes at every system call of random histories (SECONDS=1200), on every processor
+CHECK_NUMBERS = sh tools/check-numbers.sh SECONDS '$(SECONDS)' SEED '$(SEED)'
+torture:  ## crashes at every system call of random histories (SECONDS=1200 SEED=1), on every processor
+	@$(CHECK_NUMBERS)
 	@sh tools/install-deps.sh build
 	@$(MAKE) -s $(O)/torture
-	@sh tools/torture.sh $(O)/torture $(SECONDS_OF_TORTURE)
+	@exec $(O)/torture --seconds $(or $(SECONDS),1200) --first $(SEED) --jobs $$(nproc 2> /dev/null || echo 2)
 
 flips:  ## every bit of small stores changed, every file cut at every length (SEEDS="1 2 3")
+	@sh tools/check-numbers.sh $(foreach seed,$(SEEDS),SEEDS '$(seed)')
 	@sh tools/install-deps.sh build
 	@$(MAKE) -s $(O)/flips
-	@for seed in $(or $(SEEDS),1 2 3); do for closed in '' '--unclean 1'; do for opened in '' '--readonly 1'; do \
-	  echo "flips --seed $$seed $$closed $$opened" && $(O)/flips --seed $$seed $$closed $$opened || exit 1; done; done; done
+	@for seed in $(or $(SEEDS),1 2 3); do for closed in '' --unclean; do for opened in '' --readonly; do \
+	  $(O)/flips --seed $$seed $$closed $$opened || exit 1; done; done; done
 
 SWEEPS := build/errors build/syscalls build/5.4/memory build/luajit/memory
 sweeps: flips  ## besides flips: every system call and every allocation failed once, each errno, both Luas
@@ -145,8 +151,8 @@ LIBS_5.4    = $(call pkg_config,--libs,lua5.4 lua-5.4 lua54)
 LIBS_luajit = $(call pkg_config,--libs,luajit)
 
 define memory
-build/$(1)/memory: spec/memory/memory.c $$(LUA_SRC:csrc/lua/%.c=build/$(1)/obj/%.o) $$(CORE_OBJ) Makefile
-	$$(COMPILE) $$(CFLAGS_$(1)) -o $$@ $$(filter %.c %.o,$$^) $$(LIBS_$(1)) $$(LDLIBS)
+build/$(1)/memory: spec/memory/memory.c spec/command.c $$(LUA_SRC:csrc/lua/%.c=build/$(1)/obj/%.o) $$(CORE_OBJ) Makefile
+	$$(COMPILE) -Ispec $$(CFLAGS_$(1)) -o $$@ $$(filter %.c %.o,$$^) $$(LIBS_$(1)) $$(LDLIBS)
 endef
 $(eval $(call memory,5.4))
 $(eval $(call memory,luajit))
@@ -160,10 +166,11 @@ $(O)/spec/kills/%.o: spec/kills/%.c Makefile
 	@mkdir -p $(@D)
 	$(COMPILE) -Ispec -c -o $@ $<
 
-$(O)/kills: $(KILLS_OBJ) $(O)/libsediment.a
+$(O)/kills: $(KILLS_OBJ) $(O)/spec/command.o $(O)/libsediment.a
 	$(LINK) $(KILLS_WRAP) -o $@ $^ $(LDLIBS)
 
 kills:  ## writers, readers and cleaners on one store, killed or stopped at any moment (SECONDS=60 SEED=1)
+	@$(CHECK_NUMBERS)
 	@sh tools/install-deps.sh build
 	@$(MAKE) -s $(O)/kills
 	@$(O)/kills --seconds $(or $(SECONDS),60) --seed $(SEED)
@@ -175,7 +182,6 @@ FUZZ_FOLDERS := control partition store import
 FUZZ_HELPERS := $(addprefix $(O)/spec/,fuzz/mend.o fuzz/input.o fuzz/ask.o fuzz/use.o sim/disk.o sim/disk_crash.o)
 SANITIZE_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZ_WRAP := -Wl,--wrap=sdm_futex_wait
-FUZZ_SECONDS = $(or $(SECONDS),60)
 
 $(O)/spec/fuzz/%.o: spec/fuzz/%.c Makefile
 	@mkdir -p $(@D)
@@ -195,10 +201,11 @@ $(O)/fuzz-seeds: $(O)/spec/fuzz/seeds.o $(FUZZ_HELPERS) $(O)/libsediment.a
 .PHONY: fuzz fuzz-programs fuzz-seeds
 fuzz-programs: $(FUZZ_TARGETS:%=$(O)/fuzz-%)
 
-fuzz:  ## hostile files, with libFuzzer of clang (SECONDS=60 over all targets); what it finds is in build/fuzz/
+fuzz:  ## hostile files, with libFuzzer of clang (SECONDS=60 over all targets, SEED=random); what it finds is in build/fuzz/
+	@$(CHECK_NUMBERS)
 	@sh tools/install-deps.sh fuzz
 	@$(MAKE) -s V=fuzz CC=clang WERROR= fuzz-programs
-	@sh tools/fuzz.sh '$(FUZZ_SECONDS)' $(FUZZ_TARGETS)
+	@SEED='$(if $(filter file,$(origin SEED)),,$(SEED))' sh tools/fuzz.sh '$(or $(SECONDS),60)' $(FUZZ_TARGETS)
 
 fuzz-seeds: $(O)/fuzz-seeds  ## writes the seeds in spec/fuzz/corpus/ anew, from spec/data/kafka/
 	@sh spec/fuzz/seeds.sh $<
@@ -233,6 +240,7 @@ rockspec-check:  ## the rockspec against the tree
 N    ?= 300
 SEED ?= 1
 kafka: all  ## random scripts through Kafka and through Sediment, then the broker tests (N=300 SEED=1 LUA=lua5.4: both Luas without it)
+	@sh tools/check-numbers.sh N '$(N)' SEED '$(SEED)'
 	@sh tools/install-deps.sh kafka
 	@LUA54='$(LUA54)' LUAJIT='$(LUAJIT)' LUA='$(if $(findstring command,$(origin LUA)),$(LUA))' sh tools/run-kafka.sh '$(N)' '$(SEED)'
 
@@ -288,4 +296,4 @@ uninstall:  ## removes what install put under PREFIX
 clean:  ## removes build/
 	rm -rf build
 
--include $(wildcard $(O)/obj/*/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d $(O)/spec/kills/*.d $(O)/spec/fuzz/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)
+-include $(wildcard $(O)/obj/*/*.d $(O)/spec/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d $(O)/spec/kills/*.d $(O)/spec/fuzz/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)

@@ -114,6 +114,7 @@ build = {
         "csrc/os/thread.c",
         "csrc/store/background.c",
         "csrc/store/config.c",
+        "csrc/store/config_nearest.c",
         "csrc/store/config_parse.c",
         "csrc/store/folders.c",
         "csrc/store/import.c",

@@ -80,11 +80,11 @@ describe("a state table", function()
     assert.equal("2", state:get(2 ^ 53))
     assert.is_nil(state:get(25))
     for shown, bad in pairs { ["2.5"] = 2.5, inf = 1 / 0, ["1.152921504606847e%+18, beyond 2^53"] = 2 ^ 60 } do
-      assert.matches("table_spec.lua:%d+: bad argument #1 to 'get' %(key: whole number or string expected, got " .. shown .. "%)",
+      assert.matches("table_spec.lua:%d+: bad argument #1 to 'get' %(key: string or whole number expected, got " .. shown .. "%)",
                      raised(function() state:get(bad) end))
     end
-    assert.matches("key: string expected, got nil", raised(function() state:get() end))
-    assert.matches("key: string expected, got table", raised(function() state:get {} end))
+    assert.matches("key: string or whole number expected, got nil", raised(function() state:get() end))
+    assert.matches("key: string or whole number expected, got table", raised(function() state:get {} end))
   end)
 
   it("may be given to pairs where Lua lets it", function()
@@ -188,6 +188,34 @@ describe("a state table", function()
       local err = raised(function() state[method](state, "a") end)
       assert.matches("table_spec%.lua:%d+: use after close", err)
     end
+  end)
+
+  it("raises use after close when its store was closed", function()
+    put(topic, "a=1")
+    local state = store:table "t"
+    store:close()
+    for _, method in ipairs { "get", "update", "pairs", "count", "offset" } do
+      assert.matches("table_spec%.lua:%d+: use after close: the store is closed", raised(function() state[method](state, "a") end))
+    end
+    assert.is_true(state:close())
+    assert.equal("sediment.table (closed)", tostring(state))
+  end)
+
+  it("is not assigned to", function()
+    local state = store:table "t"
+    assert.matches("table_spec%.lua:%d+: the table t has no field 'a' to set; topic:append gives a key its value",
+                   raised(function() state.a = 1 end))
+    assert.is_nil(state.a)
+    assert.matches("'5' to set", raised(function() state[5] = 1 end))
+  end)
+
+  it("passes, opened anew, a value that decode raises at and that was replaced", function()
+    local options = { decode = function(value) return value ~= "x" and value or error("no number", 0) end }
+    local state = store:table("t", options)
+    put(topic, "a=x a=1")
+    assert.equal("no number", raised(state.update, state))
+    assert.equal("no number", raised(state.update, state))
+    assert.equal("a=1", contents(store:table("t", options)))
   end)
 
   it("checks its arguments", function()

@@ -44,6 +44,7 @@ describe("topics", function()
       assert.matches("topic name", raised(function() store:delete_topic(name) end))
     end
     assert.equal(6, #store:topics())
+    assert.matches("it has 250 characters; 249 are the most", raised(function() store:topic(("x"):rep(250), {}) end))
   end)
 
   it("have folders like a broker's", function()

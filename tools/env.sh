@@ -4,7 +4,7 @@
 # What is in the variables already stays, after ours, and so do the interpreter's own paths (;;).
 root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd) || exit 1
 lua=${1:-lua5.4}
-version=$("$lua" -e 'print(jit and "luajit" or (_VERSION:gsub("Lua ", "")))') || { echo "env: cannot run $lua; make deps installs it" >&2; exit 1; }
+version=$("$lua" -e 'print(jit and "luajit" or (_VERSION:gsub("Lua ", "")))') || { echo "env: cannot run $lua; LUA= names the interpreter, and make deps sees to lua5.4 and luajit" >&2; exit 1; }
 case $version in
 5.4|luajit) ;;
 *) echo "env: $lua is Lua $version; the module is built for Lua 5.4 and LuaJIT" >&2; exit 1 ;;

@@ -3,20 +3,20 @@
 # every store that the specs leave behind. Ends with "N passed, N failed".
 #     LUA= LUA54=lua5.4 LUAJIT=luajit tools/run-kafka.sh N SEED         LUA: that one only
 cd "$(dirname "$0")/.." || exit 1
+. tools/children.sh
 n=${1:-300} seed=${2:-1} lua54=${LUA54:-lua5.4} luajit=${LUAJIT:-luajit}
 luas=${LUA:-$lua54 $luajit}
 [ -n "${TMPDIR:-}" ] || [ ! -w /dev/shm ] || TMPDIR=/dev/shm
 TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/sediment-kafka.XXXXXX") || exit 1
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
-trap 'exit 130' INT TERM HUP
 passed=0 failed=0
 
 # A part's own closing line counts; one without, or that fails although its line says that all passed, is one failure.
 part() {                                  # part NAME COMMAND...
     name=$1; shift
     echo "== $name"
-    "$@" > "$TMPDIR/out" 2>&1 < /dev/null
+    attend "$@" > "$TMPDIR/out" 2>&1 < /dev/null
     status=$?
     set -- $(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$TMPDIR/out" | tail -n 1)
     grep -vE '^[0-9]+ passed, [0-9]+ failed$' "$TMPDIR/out"

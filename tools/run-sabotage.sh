@@ -30,7 +30,7 @@ if [ "$only" = --check ]; then check_patches; exit; fi
 [ -n "${TMPDIR:-}" ] || [ ! -w /dev/shm ] || TMPDIR=/dev/shm
 work=$(mktemp -d "${TMPDIR:-/tmp}/sediment-sabotage.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM HUP
+. tools/children.sh
 mkdir "$work/tree" && tar -cf - --exclude=./.git --exclude=./build . | tar -xf - -C "$work/tree" && cd "$work/tree" || exit 1
 rm tools/install-deps.sh                  # what is needed is there by now; a look at each run would only take time
 passed=0 failed=0 sound='' unsound=''
@@ -41,7 +41,7 @@ passed=0 failed=0 sound='' unsound=''
 run_part() {
     log=build/test-logs/$1.log
     rm -f "$log"
-    sh tools/run-tests.sh "=$1" > "$work/out" 2>&1
+    attend sh tools/run-tests.sh "=$1" > "$work/out" 2>&1
     status=$?
     seconds=$(awk -v group="${1%%/*}" '$1 == group && NF == 5 { s = $5 } END { print s + 0 }' "$work/out")
     [ $status -ne 0 ] || return 0
@@ -51,9 +51,10 @@ run_part() {
     return 1
 }
 
-# A sanitizer's line, or of a spec the name of the test that failed first; else the first line.
+# A sanitizer's line, or of a spec the name of the test that failed first; else the first line behind the one that says what is run.
 said() {
-    awk '{ sub(/^[ \t]+/, "") }
+    awk '/^(torture|flips|errors|syscalls|memory|kills): / { next }
+        { sub(/^[ \t]+/, "") }
         name || /Sanitizer: |runtime error: / { first = $0; exit }
         /^(Failure|Error) / { name = 1 }
         !first && /[a-z]/ { first = $0 }
@@ -84,6 +85,7 @@ is_sound() {
 # ---- the bugs ----
 
 report() {                                # report VERDICT SECONDS TEXT
+    [ ! -t 2 ] || printf '\r\033[K' >&2
     if [ "$1" = caught ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
     printf '%-34s %-24s %-7s %3d s  %s\n' "$name" "$part" "$1" "$2" "$3"
 }
@@ -104,11 +106,20 @@ plant() {                                 # plant PATCH
     patch -s -f -R -p1 -r - < "$1" || exit 1
 }
 
+wanted() {                                # wanted PATCH: sets name
+    name_of "$1"
+    case $name in *$only*) ;; *) return 1 ;; esac
+}
+
 run_all() {
+    count=0 number=0
+    for file in "$root"/spec/sabotage/*.patch; do if wanted "$file"; then count=$((count + 1)); fi; done
+    echo "sabotage: $count bugs planted one after the other, each up to a minute; the first of a part waits for that part without it"
     for file in "$root"/spec/sabotage/*.patch; do
-        name_of "$file"
-        case $name in *$only*) ;; *) continue ;; esac
+        wanted "$file" || continue
         part_of "$file"
+        number=$((number + 1))
+        [ ! -t 2 ] || printf '\r\033[K%d of %d: %s' $number $count "$name" >&2
         if is_sound "$part"; then plant "$file"; else report BROKEN 0 'its part fails without it'; fi
     done
     echo "$passed passed, $failed failed"

@@ -7,6 +7,7 @@
 # Every program's own closing line is what counts: "N passed, N failed" of a C test, busted's summary of a spec. A program without one, or one
 # that fails although its line says that all passed, is one failure: a crash must not look like a test that was not there.
 cd "$(dirname "$0")/.." || exit 1
+. tools/children.sh
 root=$(pwd)
 only=${1:-}
 logs=build/test-logs
@@ -26,7 +27,6 @@ chmod 755 "$TMPDIR"
 results=$TMPDIR/results                   # lines: group passed failed skipped seconds
 : > "$results"
 trap 'rm -rf "$TMPDIR"' EXIT
-trap 'exit 130' INT TERM HUP
 
 wanted() {
     case =$1 in *$only*) ;; *) return 1 ;; esac
@@ -55,7 +55,8 @@ count() {
 
 launch() {                                # launch LOG COMMAND...
     out=$1; shift
-    if command -v timeout > /dev/null; then timeout -k 10 "$limit" "$@"; else "$@"; fi > "$out" 2>&1 < /dev/null
+    if command -v timeout > /dev/null; then set -- timeout -k 10 "$limit" "$@"; fi
+    attend "$@" > "$out" 2>&1 < /dev/null
 }
 
 run() {                                   # run PART COMMAND...: a program with a closing line
@@ -142,6 +143,14 @@ program() {                               # program PART VARIANT NAME ARGUMENT..
     else fail "$part" "does not build"; tail_of "$logs/build/${name##*/}.log"; fi
 }
 
+interrupted() {                           # interrupted PART NAME ARGUMENT...: a program that is to end when it is told to
+    wanted "$1" || return 0
+    must "build/${2##*/}" make -s "build/$2"
+    what=$1 name=$2
+    shift 2
+    check "$what" sh tools/check-interrupt.sh "build/$name" "$@"
+}
+
 busted_with() {                           # how to run busted under the interpreter $1: Debian's is a Lua script, a rock's a shell script
     path=$(command -v busted) || { echo false; return; }
     case $(head -n 1 "$path") in *lua*) echo "$1 $path" ;; *) echo "$path --lua=$1" ;; esac
@@ -172,9 +181,9 @@ c_tests tsan tsan
 program sim/torture "" torture --histories 24
 program sim/torture_asan asan torture --histories 3
 program sim/flips "" flips --every 20
-program sim/flips_unclean "" flips --every 80 --seed 2 --unclean 1
-program sim/flips_readonly "" flips --every 40 --seed 3 --readonly 1
-program sim/flips_readonly_unclean "" flips --every 160 --seed 4 --unclean 1 --readonly 1
+program sim/flips_unclean "" flips --every 80 --seed 2 --unclean
+program sim/flips_readonly "" flips --every 40 --seed 3 --readonly
+program sim/flips_readonly_unclean "" flips --every 160 --seed 4 --unclean --readonly
 program sim/errors "" errors --every 8 --seeds 12
 program sim/errors_asan asan errors --every 40 --seeds 4
 program sim/syscalls "" syscalls --every 8 --seeds 4
@@ -185,6 +194,11 @@ program memory/luajit "" luajit/memory --every 8
 # Processes killed at any moment, on real files; make kills goes on.
 program processes/kills "" kills --seconds 6 --folder "${TMPDIR%/*}"          # where a failure's store stays
 program processes/kills_asan asan kills --seconds 6 --folder "${TMPDIR%/*}"
+# Programs that go on for long leave nothing behind when they are interrupted.
+interrupted processes/interrupted_torture torture --seconds 600 --jobs 3
+interrupted processes/interrupted_kills kills --seconds 600
+interrupted processes/interrupted_syscalls syscalls --seeds 600
+interrupted processes/interrupted_memory 5.4/memory
 # What fuzzing begins with and what it once found, through the sanitizers; make fuzz looks for more.
 for target in batch codecs files config control partition store import; do program "fuzz/$target" asan "replay-$target" "spec/fuzz/corpus/$target" "spec/fuzz/findings/$target"; done
 specs lua5.4 "$lua54" 5.4

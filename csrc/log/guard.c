@@ -5,6 +5,12 @@
 
 int sdm_log_topic_deleted(const sdm_log *l) { return sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", l->topic); }
 
+int sdm_log_out_of_range(sdm_log *l, int64_t offset, int64_t end) {
+  int rc = sdm_fail(SDM_OFFSET_OUT_OF_RANGE, "offset %lld is outside the log, which begins at %lld (log start offset) and ends at %lld (log end offset)",
+                    (long long)offset, (long long)sdm_log_start(l), (long long)end);
+  return l->env ? sdm_fail_within(rc, "%s-%d: ", l->topic, l->partition) : sdm_fail_within(rc, "%s: ", l->dir);
+}
+
 bool sdm_log_is_replaced(const sdm_log *l) {
   return l->control && atomic_load_explicit(&l->control->deleted, memory_order_relaxed) == SDM_GONE_REPLACED;
 }

@@ -83,6 +83,7 @@ int sdm_log_check_writable(sdm_log *l);
 int sdm_log_lock(sdm_log *l);              /* control->lock, with the state put right when its last owner died */
 void sdm_log_unlock(sdm_log *l);
 int sdm_log_topic_deleted(const sdm_log *l);           /* SDM_UNKNOWN_TOPIC, with its message */
+int sdm_log_out_of_range(sdm_log *l, int64_t offset, int64_t end);     /* SDM_OFFSET_OUT_OF_RANGE, with both bounds */
 bool sdm_log_is_replaced(const sdm_log *l);            /* an import has put another folder in its place: the partition is to be opened anew */
 
 /* ---- segment_list.c ---- */

@@ -23,8 +23,7 @@ int sdm_log_flush(sdm_log *l, int64_t now, int64_t *durable) {
 static int raise_start_locked(sdm_log *l, int64_t before) {
   int64_t end = atomic_load(&l->control->log_end);
   if (before >= 0 && before <= end) return sdm_log_set_start(l, before);
-  return sdm_fail(SDM_OFFSET_OUT_OF_RANGE, "offset %lld is outside the log, which begins at %lld (log start offset) and ends at %lld (log end offset)",
-                  (long long)before, (long long)sdm_log_start(l), (long long)end);
+  return sdm_log_out_of_range(l, before, end);
 }
 
 /* A log that ended before its durable start, after a loss of power, would look damaged. On a full disk what is staged cannot become durable; room is made

@@ -41,11 +41,6 @@ struct sdm_reader {
   sdm_reader_filter filter;
 };
 
-static int out_of_range(int64_t from, int64_t start, int64_t end) {
-  return sdm_fail(SDM_OFFSET_OUT_OF_RANGE, "offset %lld is outside the log, which begins at %lld (log start offset) and ends at %lld (log end offset)",
-                  (long long)from, (long long)start, (long long)end);
-}
-
 static int hide_uncommitted(sdm_reader *r) {
   sdm_transactions_unref(r->transactions);
   int rc = sdm_transactions_get(r->log, &r->transactions);
@@ -68,8 +63,8 @@ int sdm_reader_open(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_re
   int rc = sdm_log_check(l);
   if (rc == 0) rc = sdm_log_read_end(l, &e, NULL);
   if (rc < 0) return rc;
-  int64_t start = sdm_log_start(l), end = sdm_end_offset(&e);
-  if (from < start || from > end) return out_of_range(from, start, end);
+  int64_t end = sdm_end_offset(&e);
+  if (from < sdm_log_start(l) || from > end) return sdm_log_out_of_range(l, from, end);
   sdm_reader *r = sdm_calloc(1, sizeof *r);
   if (!r) return sdm_no_memory();
   r->log = sdm_log_ref(l);
@@ -131,7 +126,7 @@ static int find_retired(sdm_reader *r, sdm_segment **s, int64_t *next_base) {
   int rc = sdm_retired_find(r->log, r->next, s, next_base);
   if (rc == 1) return rc;
   if (rc == 0) rc = sdm_log_read_end(r->log, &e, NULL);
-  return rc < 0 ? rc : out_of_range(r->next, sdm_log_start(r->log), sdm_end_offset(&e));
+  return rc < 0 ? rc : sdm_log_out_of_range(r->log, r->next, sdm_end_offset(&e));
 }
 
 /* Segments go and are replaced at any time between being found and being opened; then they are looked for again. */

@@ -45,10 +45,16 @@ typedef struct part {
   bool is_name;
 } part;
 
-static void refuse_number(lua_State *L, const gathering *g, const part *p, const char *text, sdml_number kind) {
+static int refuse_part(lua_State *L, const gathering *g, const part *p, const char *got) {
   char where[40];
-  sdml_refuse(L, g->arg, "%s%s: %s number or string%s expected, got %s%s", place(g, where, sizeof where), p->name,
-              p->is_name ? "whole" : "finite", p->suffix, text, p->is_name && kind == SDML_BEYOND ? ", beyond 2^53" : "");
+  return sdml_refuse(L, g->arg, "%s%s: string or %s number%s expected, got %s", place(g, where, sizeof where), p->name,
+                     p->is_name ? "whole" : "finite", p->suffix, got);
+}
+
+static void refuse_number(lua_State *L, const gathering *g, const part *p, const char *text, sdml_number kind) {
+  char got[SDML_NUMBER_ROOM + 20];
+  snprintf(got, sizeof got, "%s%s", text, p->is_name && kind == SDML_BEYOND ? ", beyond 2^53" : "");
+  refuse_part(L, g, p, got);
 }
 
 /* The string at `index`; for a number its text, put into `text`. NULL for anything else. */
@@ -71,10 +77,10 @@ static int gather_bytes(lua_State *L, const gathering *g, int index, int which, 
   static const part key = { "key", "", true }, value = { "value", "", false };
   char text[SDML_NUMBER_ROOM];
   size_t size = 0;
-  const char *name = which == KEY_IN_SCRATCH ? "key" : "value";
-  const char *bytes = bytes_of(L, g, which == KEY_IN_SCRATCH ? &key : &value, index, text, &size);
-  if (!bytes && !lua_isnoneornil(L, index)) return refuse(L, g, name, "string", index);
-  if (size > INT32_MAX) return too_large(g, name, size);
+  const part *p = which == KEY_IN_SCRATCH ? &key : &value;
+  const char *bytes = bytes_of(L, g, p, index, text, &size);
+  if (!bytes && !lua_isnoneornil(L, index)) return refuse_part(L, g, p, sdml_type(L, index));
+  if (size > INT32_MAX) return too_large(g, p->name, size);
   const void *from = bytes;
   if (bytes == text) {
     from = (const void *)(uintptr_t)g->scratch->size;
@@ -103,10 +109,11 @@ static int gather_header(lua_State *L, const gathering *g, int n) {
   if (!lua_istable(L, -1)) return refuse(L, g, called, "a pair {name, value}", -1);
   lua_rawgeti(L, -1, 1);
   lua_rawgeti(L, -2, 2);
-  const char *name = bytes_of(L, g, &(part){ called, " as name", true }, -2, name_text, &name_size);
-  const char *value = bytes_of(L, g, &(part){ called, " as value", false }, -1, value_text, &value_size);
-  if (!name) return refuse(L, g, called, "a string as name", -2);
-  if (!value && !lua_isnil(L, -1)) return refuse(L, g, called, "a string or nil as value", -1);
+  const part of_name = { called, " as name", true }, of_value = { called, " as value, or nil,", false };
+  const char *name = bytes_of(L, g, &of_name, -2, name_text, &name_size);
+  const char *value = bytes_of(L, g, &of_value, -1, value_text, &value_size);
+  if (!name) return refuse_part(L, g, &of_name, sdml_type(L, -2));
+  if (!value && !lua_isnil(L, -1)) return refuse_part(L, g, &of_value, sdml_type(L, -1));
   if (name_size > INT32_MAX || value_size > INT32_MAX) return too_large(g, called, name_size > value_size ? name_size : value_size);
   sdm_header h = { name, value, (int32_t)name_size, value ? (int32_t)value_size : -1 };
   int rc = sdm_header_encode(g->scratch, &h);

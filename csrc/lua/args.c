@@ -37,12 +37,16 @@ bool sdml_whole(lua_State *L, int index, int64_t *out) {
   return (double)*out == d;
 }
 
+void sdml_show_number(lua_State *L, int index, char out[SDML_NUMBER_ROOM]) {
+  if (lua_type(L, index) == LUA_TNUMBER) snprintf(out, SDML_NUMBER_ROOM, "%.17g", (double)lua_tonumber(L, index));
+  else snprintf(out, SDML_NUMBER_ROOM, "%s", sdml_type(L, index));
+}
+
 int64_t sdml_int(lua_State *L, int arg, int index, const char *name) {
   int64_t n = 0;
-  char shown[48];
+  char shown[SDML_NUMBER_ROOM];
   if (sdml_whole(L, index, &n)) return n;
-  if (lua_type(L, index) == LUA_TNUMBER) snprintf(shown, sizeof shown, "%.17g", (double)lua_tonumber(L, index));
-  else snprintf(shown, sizeof shown, "%s", sdml_type(L, index));
+  sdml_show_number(L, index, shown);
   sdml_refuse(L, arg, "%s: a whole number within 2^53 expected, got %s", name, shown);
   return 0;
 }
@@ -114,7 +118,7 @@ int sdml_key(lua_State *L) {
   char text[SDML_NUMBER_ROOM];
   if (lua_type(L, 1) != LUA_TNUMBER) {
     lua_pushnil(L);
-    lua_pushfstring(L, "string expected, got %s", sdml_type(L, 1));
+    lua_pushfstring(L, "string or whole number expected, got %s", sdml_type(L, 1));
     return 2;
   }
   sdml_number kind = sdml_number_text(L, 1, text);
@@ -123,7 +127,7 @@ int sdml_key(lua_State *L) {
     return 1;
   }
   lua_pushnil(L);
-  lua_pushfstring(L, "whole number or string expected, got %s%s", text, kind == SDML_BEYOND ? ", beyond 2^53" : "");
+  lua_pushfstring(L, "string or whole number expected, got %s%s", text, kind == SDML_BEYOND ? ", beyond 2^53" : "");
   return 2;
 }
 

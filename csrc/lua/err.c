@@ -1,7 +1,7 @@
 /* Where failures of the library become Lua's: nil, message, code for facts about the data or the machine; a raised string for misuse.
 **
 ** Inside iteration there is nobody to look at a nil, so there a failure is raised as an error object: a table with the fields `message`
-** and `code` whose tostring is the message.
+** and `code` whose tostring is the message, and which `..` takes as that.
 */
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,10 +54,26 @@ static int error_tostring(lua_State *L) {
   return 1;
 }
 
+/* Either of the two may be the error object, or both. */
+static int error_concat(lua_State *L) {
+  luaL_getmetatable(L, SDML_ERROR);
+  for (int i = 1; i <= 2; i++) {
+    if (!lua_getmetatable(L, i)) continue;
+    if (lua_rawequal(L, -1, 3)) {
+      lua_getfield(L, i, "message");
+      lua_replace(L, i);
+    }
+    lua_settop(L, 3);
+  }
+  lua_settop(L, 2);
+  lua_concat(L, 2);
+  return 1;
+}
+
 void sdml_open_error(lua_State *L) {
+  static const luaL_Reg meta[] = { { "__tostring", error_tostring }, { "__concat", error_concat }, { NULL, NULL } };
   luaL_newmetatable(L, SDML_ERROR);
-  lua_pushcfunction(L, error_tostring);
-  lua_setfield(L, -2, "__tostring");
+  sdml_functions(L, meta);
   lua_pushstring(L, SDML_ERROR);
   lua_setfield(L, -2, "__name");
   lua_pop(L, 1);

@@ -93,8 +93,10 @@ static bool take_now(lua_State *L, sdml_store *s, int64_t *now) {
     s->last_now = *now;
     return true;
   }
+  char shown[SDML_NUMBER_ROOM];
+  sdml_show_number(L, -1, shown);
   luaL_where(L, 1);
-  lua_pushfstring(L, "clock: a whole number of milliseconds expected, got %s", sdml_type(L, -2));
+  lua_pushfstring(L, "clock: a whole number of milliseconds expected, got %s", shown);
   lua_concat(L, 2);
   lua_remove(L, -2);
   return false;

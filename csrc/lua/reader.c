@@ -125,6 +125,9 @@ static int iterate(lua_State *L) {
 /* ---- records{} ---- */
 
 static int refuse_from(lua_State *L, int arg) {
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    return sdml_refuse(L, arg, "from: \"earliest\", \"latest\", an offset or {time = ms} expected, got '%.80s'", lua_tostring(L, -1));
+  }
   return sdml_refuse(L, arg, "from: \"earliest\", \"latest\", an offset or {time = ms} expected, got %s", sdml_type(L, -1));
 }
 
@@ -168,7 +171,8 @@ static int take_on_corrupt(lua_State *L, int arg, sdml_range *range) {
   const char *word = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
   range->skips = lua_isfunction(L, -1) || strcmp(word, "skip") == 0;
   if (range->skips || strcmp(word, "fail") == 0) return 0;
-  return sdml_refuse(L, arg, "on_corrupt: \"fail\", \"skip\" or a function expected, got %.80s", *word ? word : sdml_type(L, -1));
+  if (lua_type(L, -1) == LUA_TSTRING) return sdml_refuse(L, arg, "on_corrupt: \"fail\", \"skip\" or a function expected, got '%.80s'", word);
+  return sdml_refuse(L, arg, "on_corrupt: \"fail\", \"skip\" or a function expected, got %s", sdml_type(L, -1));
 }
 
 static int take_range(lua_State *L, int arg, int which, void *into) {

@@ -81,6 +81,7 @@ void sdml_show_key(lua_State *L, int index, char *out, size_t size);       /* a 
 enum { SDML_NUMBER_ROOM = 64 };
 typedef enum sdml_number { SDML_WHOLE, SDML_FRACTION, SDML_BEYOND, SDML_NOT_FINITE } sdml_number;
 sdml_number sdml_number_text(lua_State *L, int index, char out[SDML_NUMBER_ROOM]);
+void sdml_show_number(lua_State *L, int index, char out[SDML_NUMBER_ROOM]);       /* what was given for a number: it, or its type */
 int sdml_key(lua_State *L);               /* core.key(number) -> its text | nil, what is refused */
 int sdml_number_of_partition(lua_State *L, int arg, int index, int32_t *out);      /* nil is 0; or SDM_UNKNOWN_PARTITION */
 

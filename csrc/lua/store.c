@@ -37,11 +37,6 @@ static void take_settings(lua_State *L, const char *name, sdm_settings *out) {
   if (!lua_isnil(L, -1)) sdml_settings(L, 2, -1, name, out);
 }
 
-static bool is_config(const char *name) {
-  sdm_config_set set = { 0 };
-  return sdm_config_reset(&set, name) == 0;
-}
-
 /* Settings are easily put one level too high: where they belong is said. */
 static void check_names(lua_State *L, const char *const *names) {
   if (!lua_istable(L, 2)) return;
@@ -52,7 +47,7 @@ static void check_names(lua_State *L, const char *const *names) {
     const char *const *known = names;
     while (*known && strcmp(*known, name) != 0) known++;
     if (*known) continue;
-    const char *there = is_config(name) ? "it is a topic config: put it in defaults= or in store:topic(name, {...})"
+    const char *there = sdm_config_has(name) ? "it is a topic config: put it in defaults= or in store:topic(name, {...})"
                         : strcmp(name, "partitions") == 0 ? "it is a topic config: put it in store:topic(name, {...})"
                         : sdm_options_has(name) ? "it is a store option: put it in options=" : NULL;
     if (there) sdml_refuse(L, 2, "unknown option '%s'; %s", name, there);

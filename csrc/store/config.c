@@ -81,9 +81,18 @@ static int apply_partitions(const sdm_value *given, int32_t *partitions) {
   return rc;
 }
 
+static int refuse_unknown(const char *name) {
+  const char *nearest = sdm_rule_nearest(RULES, sizeof *RULES, SDM_CONFIGS, name);
+  if (sdm_options_has(name)) return sdm_fail(SDM_MISUSE, "config '%.80s': it is a store option: put it in options= of sediment.open", name);
+  if (!nearest) return sdm_fail(SDM_MISUSE, "config '%.80s': there is no topic config of that name; docs/configs.md has them all", name);
+  return sdm_fail(SDM_MISUSE, "config '%.80s': there is no topic config of that name; did you mean '%s'?", name, nearest);
+}
+
+bool sdm_config_has(const char *name) { return sdm_rule_find(RULES, SDM_CONFIGS, name) >= 0; }
+
 static int apply_one(sdm_config_set *set, bool *seen, const sdm_setting *s) {
   ptrdiff_t i = sdm_rule_find(RULES, SDM_CONFIGS, s->name);
-  if (i < 0) return sdm_fail(SDM_MISUSE, "config '%.80s': there is no topic config of that name", s->name);
+  if (i < 0) return refuse_unknown(s->name);
   if (seen[i]) return sdm_fail(SDM_MISUSE, "config '%s': it is given twice, with dots and with underscores", RULES[i].name);
   seen[i] = true;
   sdm_setting_value v = { 0, 0 };
@@ -110,7 +119,7 @@ int sdm_config_apply(sdm_config_set *set, const sdm_settings *given, int32_t *pa
 static ptrdiff_t find(const char *name) {
   ptrdiff_t i = sdm_rule_find(RULES, SDM_CONFIGS, name);
   if (i < 0 && strcmp(name, "partitions") == 0) sdm_fail(SDM_MISUSE, "config 'partitions': it belongs to one topic and has no default to go back to");
-  else if (i < 0) sdm_fail(SDM_MISUSE, "config '%.80s': there is no topic config of that name", name);
+  else if (i < 0) refuse_unknown(name);
   return i;
 }
 

@@ -24,6 +24,8 @@ typedef struct sdm_config_set {
 ** absent; NULL: it is refused). SDM_MISUSE names the setting, the value, and what is expected; *set is then untouched. */
 int sdm_config_apply(sdm_config_set *set, const sdm_settings *given, int32_t *partitions);
 
+bool sdm_config_has(const char *name);    /* there is one; dotted or with underscores */
+
 /* SDM_MISUSE when the set has that config: nobody can want it set and reset at once. */
 int sdm_config_refuse_if_set(const sdm_config_set *set, const char *name);
 

@@ -37,6 +37,9 @@ bool sdm_rule_named(const sdm_rule *r, const char *given);
 /* Index of the rule of that name, or -1. */
 ptrdiff_t sdm_rule_find(const sdm_rule *rules, size_t count, const char *given);
 
+/* The name, of rules that are `stride` bytes apart, that may be meant by one that none has; NULL: none is near. Names have up to 80 characters. */
+const char *sdm_rule_nearest(const sdm_rule *first, size_t stride, size_t count, const char *given);
+
 /* 0, or SDM_MISUSE naming the setting, the value and what is expected; *out is then untouched. `what` is "config" or "option". */
 int sdm_rule_parse(const sdm_rule *r, const char *what, const sdm_value *given, sdm_setting_value *out);
 

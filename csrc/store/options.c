@@ -64,13 +64,20 @@ static ptrdiff_t find(const char *name) {
 
 bool sdm_options_has(const char *name) { return find(name) >= 0; }
 
+static int refuse_unknown(const char *name) {
+  const char *nearest = sdm_rule_nearest(&OPTIONS[0].rule, sizeof *OPTIONS, COUNT, name);
+  if (sdm_config_has(name)) return sdm_fail(SDM_MISUSE, "option '%.80s': it is a topic config: put it in defaults= or in store:topic(name, {...})", name);
+  if (!nearest) return sdm_fail(SDM_MISUSE, "option '%.80s': there is no store option of that name; docs/configs.md has them all", name);
+  return sdm_fail(SDM_MISUSE, "option '%.80s': there is no store option of that name; did you mean '%s'?", name, nearest);
+}
+
 int sdm_options_apply(sdm_options *o, const sdm_settings *given) {
   sdm_options fresh = *o;
   bool seen[COUNT] = { false };
   for (size_t n = 0; n < given->count; n++) {
     const sdm_setting *s = &given->items[n];
     ptrdiff_t i = find(s->name);
-    if (i < 0) return sdm_fail(SDM_MISUSE, "option '%.80s': there is no store option of that name", s->name);
+    if (i < 0) return refuse_unknown(s->name);
     if (seen[i]) return sdm_fail(SDM_MISUSE, "option '%s': it is given twice, with dots and with underscores", OPTIONS[i].rule.name);
     seen[i] = true;
     sdm_setting_value v = { 0, 0 };

@@ -196,7 +196,8 @@ void sdm_topics_free(sdm_topics_file *f) {
 int sdm_topic_name_check(const char *name) {
   static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   size_t n = strlen(name);
-  if (n == 0 || n > SDM_TOPIC_NAME_MAX || strspn(name, legal) != n || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+  if (n > SDM_TOPIC_NAME_MAX) return sdm_fail(SDM_MISUSE, "topic name '%.80s...': it has %zu characters; %d are the most", name, n, SDM_TOPIC_NAME_MAX);
+  if (n == 0 || strspn(name, legal) != n || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
     return sdm_fail(SDM_MISUSE, "topic name '%.80s': 1 to %d of the characters a-z A-Z 0-9 . _ - are expected, not \".\" or \"..\"", name,
                     SDM_TOPIC_NAME_MAX);
   }

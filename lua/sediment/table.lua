@@ -147,12 +147,17 @@ local function update(self)
   return self.changes - before
 end
 
+local function check_self(self, method, level)
+  if getmetatable(self) == Table then return end
+  error("bad argument #1 to '" .. method .. "' (sediment.table expected, got " .. type(self) .. "; call it with ':')", level + 1)
+end
+
 -- Raises at the caller of the method unless self is a table, and open.
 local function check(self, method, level)
-  if getmetatable(self) ~= Table then
-    error("bad argument #1 to '" .. method .. "' (sediment.table expected, got " .. type(self) .. "; call it with ':')", level or 3)
-  end
-  if self.closed then error("use after close: the table is closed", level or 3) end
+  level = level or 3
+  check_self(self, method, level)
+  if self.closed then error("use after close: the table is closed", level) end
+  if core.closed(self.store) then error("use after close: the store is closed", level) end
 end
 
 -- A number as append converts it.
@@ -169,7 +174,6 @@ end
 ---@return string? code `corrupt`, `io`, `unsupported`, `unknown_topic`, `forked`
 function Table:update()
   check(self, "update")
-  if core.closed(self.store) then error("use after close: the store is closed", 2) end
   return update(self)
 end
 
@@ -216,14 +220,18 @@ end
 --- Lets go of the values. May be called again.
 ---@return true
 function Table:close()
-  if getmetatable(self) == Table and self.closed then return true end
-  check(self, "close")
+  check_self(self, "close", 2)
   self.closed = true
-  self.values, self.homes, self.live = {}, nil, 0
+  self.values, self.homes, self.live = {}, false, 0
   return true
 end
 
 Table.__close = Table.close
+
+--- A state is what its topic says: it changes by topic:append alone.
+function Table:__newindex(key)
+  error("the table " .. self.name .. " has no field '" .. tostring(key) .. "' to set; topic:append gives a key its value", 2)
+end
 
 function Table:__tostring()
   return "sediment.table (" .. (self.closed and "closed" or self.name) .. ")"
@@ -260,8 +268,9 @@ local function open(store, name, options)
   local self = setmetatable({
     store = store, topic = topic, name = name, decode = options.decode, on_change = options.on_change,
     values = {}, live = 0,                -- key -> value; how many there are
-    homes = nil,                          -- key -> its partition, in topics of several
+    homes = false,                        -- key -> its partition, in topics of several
     positions = {}, starts = {},          -- partition -> next offset to read; log start that the values go by
+    closed = false,
     changes = 0, turn = 0,                -- records applied so far; updates begun so far
   }, Table)
   local done

@@ -25,7 +25,7 @@
 ---| "readonly" # the store, or the file system
 ---| "too_large" # over max.message.bytes or segment.bytes
 ---| "invalid_record" # no key under compact; an empty batch; a batch whose keys belong to several partitions
----| "invalid_timestamp" # negative, or too far from the clock
+---| "invalid_timestamp" # below -1, which means none; or too far from the clock
 ---| "unknown_topic"
 ---| "unknown_partition"
 ---| "not_found" # the path is missing
@@ -56,7 +56,8 @@
 local store = {}
 
 ---Opens a topic. With `config` ({} will do) it is created when missing, with `partitions` partitions (default 1), and the configs are
----applied to one that exists. The configs are kept in the store.
+---applied to one that exists: that changes it as alter does, for every process, since configs are kept in the store. Without `config` the
+---topic is opened as it is.
 ---@param name string 1 to 249 of a-z A-Z 0-9 . _ -
 ---@param config? table<string, sediment.value> topic configs by Kafka's names, with dots or underscores
 ---@return sediment.topic? topic
@@ -123,8 +124,9 @@ function store:stats() end
 ---@param topic_name string
 ---@param options? { decode?: (fun(value: string, key: string): any), on_change?: fun(key: string, new: any, old: any) }
 ---decode: makes the value that the table keeps; nil: the key has no value. When it raises, the table stays in front of that record, and
----`update` (or the opening) raises again until it succeeds. on_change: hears of each live key at opening, and then of every change; `new`
----is nil when the key is gone. When it raises, the change is made all the same, and it is not called again for it.
+---`update` (or the opening) raises again until it succeeds; a table that is opened anew decodes only the last value of each key.
+---on_change: hears of each live key at opening, and then of every change; `new` is nil when the key is gone. When it
+---raises, the change is made all the same, and it is not called again for it.
 ---@return sediment.table? table
 ---@return string? message
 ---@return sediment.code? code `unknown_topic`, `corrupt`, `io`, `unsupported`
@@ -152,7 +154,7 @@ local topic = {}
 ---Appends a record. On return every process can read it and it survives the death of any process; with sync=true, or after
 ---flush, the loss of power, too.
 ---@param key string|number|nil nil is refused (`invalid_record`) under compact
----@param value string|number|nil nil is a tombstone
+---@param value string|number|nil nil, or left out, is a tombstone: `append("k")` deletes the key under compact
 ---@param options? sediment.append_options
 ---@return integer? offset
 ---@return integer|string partition or the message

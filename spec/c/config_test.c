@@ -333,5 +333,5 @@ TEST(store_options_are_refused_by_name) {
   CHECK_INT(sdm_options_apply(&o, &(sdm_settings){ items, 2 }), SDM_MISUSE);
   items[1] = integer("log.dirs", 6);
   CHECK_INT(sdm_options_apply(&o, &(sdm_settings){ items, 2 }), SDM_MISUSE);
-  CHECK_STR(sdm_errmsg(), "option 'log.dirs': there is no store option of that name");
+  CHECK_STR(sdm_errmsg(), "option 'log.dirs': there is no store option of that name; docs/configs.md has them all");
 }

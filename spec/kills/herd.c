@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "kills/workers.h"
 
 figures the_figures;
@@ -24,12 +25,17 @@ static void print_slot(const slot *s) {
   printf("\n");
 }
 
-/* Kills all and says where the store is left. */
-_Noreturn void give_up(const char *format, ...) {
-  va_list args;
+static void kill_all(void) {
   for (int i = 0; i < SLOTS; i++) {
     if (lives(&the_herd->slots[i])) kill(the_herd->slots[i].pid, SIGKILL);
   }
+}
+
+/* Kills all and says where the store is left. */
+_Noreturn void give_up(const char *format, ...) {
+  va_list args;
+  kill_all();
+  progress_clear();
   printf("round %llu, store %llu: ", (unsigned long long)the_figures.rounds, (unsigned long long)the_figures.stores);
   va_start(args, format);
   vprintf(format, args);
@@ -38,6 +44,16 @@ _Noreturn void give_up(const char *format, ...) {
   for (int i = 0; i < HERD; i++) print_slot(&the_herd->slots[i]);
   printf("  the store is left in %s\n%llu passed, 1 failed\n", the_herd->store, (unsigned long long)the_figures.verified_kills);
   exit(1);
+}
+
+/* Somebody wants the program to end: nothing stays behind. */
+static _Noreturn void give_way(void) {
+  kill_all();
+  atomic_store(&the_herd->release, 1);     /* an orphan may just have been born */
+  futex_wake(&the_herd->release);
+  while (wait(NULL) > 0 || errno == EINTR) {}
+  if (remove_tree(the_herd->folder) != 0) printf("%s cannot be removed\n", the_herd->folder);
+  leave();
 }
 
 /* ---- who lives ---- */
@@ -116,6 +132,7 @@ void await(bool (*until)(void *context), void *context, int seconds, const char 
     uint32_t news = atomic_load(&the_herd->news);
     reap();
     check_failed();
+    if (is_to_leave()) give_way();
     if (until(context)) return;
     int64_t now = now_ns();
     check_stuck(now);
@@ -218,5 +235,6 @@ void herd_begin(void) {
   for (int i = 0; i < SLOTS; i++) the_herd->slots[i].role = roles[i];
   handle(SIGCHLD, on_child);
   handle(SIGALRM, on_alarm);
+  leave_in_order();                        /* so do its processes, and go on: the driver ends them */
   prctl(PR_SET_CHILD_SUBREAPER, 1);        /* what a dead process leaves behind is ours */
 }

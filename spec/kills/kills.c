@@ -1,48 +1,44 @@
 /* Processes killed at any moment. A driver lets writers, readers, cleaners and a keeper work on one store, kills them, and keeps a ledger of what was
 ** acknowledged; the survivors must go on at once, and what was acknowledged must be there, once, in order, whoever opens the store next.
 **
-**   kills [--seconds N] [--seed SEED] [--folder PATH]
-**
 ** They are killed (-9) at random moments, at calls of the file system (before, halfway through, after), and between two instructions; are stopped and go on;
 ** die and leave a child that inherited the open store. All choices follow from the seed; what the processes do at the same time does not.
 */
-#include <ftw.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "kills/points.h"
 #include "kills/rounds.h"
 
 enum { ROUNDS_OF_STORE = 40 };
 
-static char folder[120];
+static const char usage[] = "kills [--seconds N] [--seed SEED] [--folder PATH]          10 seconds from seed 1; the stores are made below PATH\n";
+
+static unsigned long long ull(uint64_t n) { return n; }
 
 /* ---- a store's life ---- */
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
-  (void)st, (void)kind, (void)at;
-  return remove(path);
-}
 
 static void begin_store(void) {
   if (the_ledger) munmap(the_ledger, sizeof *the_ledger);
   the_ledger = share(sizeof *the_ledger);
   the_ledger->salt = test_random_next(&the_random);
   the_herd->seed = test_random_next(&the_random);
-  snprintf(the_herd->store, sizeof the_herd->store, "%s/%llu", folder, (unsigned long long)++the_figures.stores);
+  snprintf(the_herd->store, sizeof the_herd->store, "%s/%llu", the_herd->folder, (unsigned long long)++the_figures.stores);
   verify_still();                          /* makes it */
 }
 
 static void end_store(void) {
   verify_still();
   the_figures.records += atomic_load(&the_ledger->acknowledged);
-  if (nftw(the_herd->store, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0) give_up("%s cannot be removed", the_herd->store);
+  if (remove_tree(the_herd->store) != 0) give_up("%s cannot be removed", the_herd->store);
 }
 
 static void run_store(int64_t until) {
   begin_store();
   for (int i = 1; i <= ROUNDS_OF_STORE && now_ns() < until; i++) {
     run_round();
+    progress("%llu rounds on %llu stores, %llu kills verified", ull(the_figures.rounds), ull(the_figures.stores), ull(the_figures.verified_kills));
     if (choose(10) == 0) verify_still();
     else if (choose(10) == 0) verify_running();
   }
@@ -56,12 +52,18 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static unsigned long long ull(uint64_t n) { return n; }
-
 static void print_calls(const figures *f) {
   printf("  at calls:");
   for (int i = 0; i < CALLS; i++) printf(" %s %llu", point_name((point_call)i), ull(f->at_call[i]));
   printf("\n");
+}
+
+static void print_sweeps(const figures *f) {
+  if (f->sweeps > 0) {
+    printf("  %llu sweeps over the instructions that an append has under its lock, each seventh; there were up to %llu\n", ull(f->sweeps), ull(f->swept));
+  } else if (f->kills[WAY_STEPS] > 0) {
+    printf("  no sweep over all the instructions that an append has under its lock has ended in that time\n");
+  }
 }
 
 static void print_figures(double seconds) {
@@ -71,7 +73,7 @@ static void print_figures(double seconds) {
   printf("%llu rounds on %llu stores in %.0f s; %llu kills: %llu at a random moment, %llu at a call of the file system, %llu between two instructions\n",
          ull(f->rounds), ull(f->stores), seconds, ull(f->verified_kills), ull(f->kills[WAY_MOMENT]), ull(f->kills[WAY_CALL]), ull(f->kills[WAY_STEPS]));
   print_calls(f);
-  printf("  %llu sweeps over the instructions that an append has under its lock, each seventh; there were up to %llu\n", ull(f->sweeps), ull(f->swept));
+  print_sweeps(f);
   printf("  %llu died with a shared lock, %llu of them with that of a log's end; %llu times the next to have it was told\n", ull(f->holding), ull(f->holding_end), ull(inherited));
   printf("  %llu stops, %llu with the lock of a log's end; %llu children inherited an open store and lost their parent\n", ull(f->stops), ull(f->stops_holding), ull(f->orphans));
   printf("  %llu records acknowledged; %llu read by readers, %llu by %llu verifications\n", ull(f->records), ull(atomic_load(&the_herd->read)),
@@ -87,31 +89,26 @@ static void print_figures(double seconds) {
 /* In memory where there is some: the disk's time would be most of it. */
 static void make_folder(const char *parent) {
   if (!parent) parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-  snprintf(folder, sizeof folder, "%s/sediment-kills.XXXXXX", parent);
-  if (mkdtemp(folder)) return;
-  perror(folder);
+  snprintf(the_herd->folder, sizeof the_herd->folder, "%s/sediment-kills.XXXXXX", parent);
+  if (mkdtemp(the_herd->folder)) return;
+  perror(the_herd->folder);
   exit(2);
 }
 
 int main(int argc, char **argv) {
-  double seconds = 10;
-  uint64_t seed = 1;
+  uint64_t seconds = 10, seed = 1;
   const char *parent = getenv("TMPDIR");
-  for (int i = 1; i < argc; i++) {
-    if (i + 1 == argc) return fprintf(stderr, "%s: unknown option, or its value is missing\n", argv[i]), 2;
-    else if (strcmp(argv[i], "--seconds") == 0) seconds = atof(argv[++i]);
-    else if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[++i], NULL, 10);
-    else if (strcmp(argv[i], "--folder") == 0) parent = argv[++i];
-    else return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
-  }
+  command_line(argc, argv, (command_option[]){{"--seconds", .number = &seconds}, {"--seed", .number = &seed}, {"--folder", .text = &parent}, {NULL}}, usage);
+  herd_begin();
   make_folder(parent);
   the_random.state = seed;
-  printf("seed %llu\n", ull(seed));
-  herd_begin();
-  int64_t began = now_ns(), until = began + (int64_t)(seconds * 1e9);
+  printf("kills: seed %llu, %llu s, %d processes at work, below %s\n", ull(seed), ull(seconds), HERD, the_herd->folder);
+  fflush(stdout);
+  int64_t began = now_ns(), until = began + (int64_t)seconds * 1000000000;
   while (now_ns() < until) run_store(until);
+  progress_clear();
   print_figures((double)(now_ns() - began) / 1e9);
-  rmdir(folder);
+  rmdir(the_herd->folder);
   printf("%llu passed, 0 failed\n", ull(the_figures.verified_kills));
   return the_figures.verified_kills == 0;
 }

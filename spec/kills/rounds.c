@@ -228,6 +228,13 @@ static void stop(slot *s) {
   await(is_stopped, s, STUCK_S, "a process stops");
 }
 
+/* It may have been about to stop itself when it was stopped. */
+static bool are_served_again(void *context) {
+  slot *s = context;
+  if (s->stopped) go_on(s);
+  return are_served(NULL);
+}
+
 static void stop_one(void) {
   slot *s = choose_living(HERD);
   begun_rows marks;
@@ -239,7 +246,7 @@ static void stop_one(void) {
   stay_stopped(s, &marks);
   go_on(s);
   set_goals();
-  await(are_served, NULL, BOUND_S, "after a stop all writers go on");
+  await(are_served_again, s, BOUND_S, "after a stop all writers go on");
 }
 
 /* ---- rounds ---- */

@@ -57,7 +57,7 @@ typedef struct herd {
   _Atomic uint32_t news;                   /* a futex: something that the driver may wait for has changed */
   _Atomic uint32_t failed;
   char failure[1200];
-  char store[200];                         /* its path */
+  char folder[120], store[200];            /* paths: of all stores; of the one in use */
   uint64_t seed;                           /* of this store's life */
   _Atomic bool watched;                    /* who is about to wait for a lock tells it */
   _Atomic uint64_t inherited[LOCKS];       /* locks whose last owner had died, as who got them was told */

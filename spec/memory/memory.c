@@ -1,9 +1,6 @@
 /* Every allocation of a Lua program fails once: those of the Lua state and those of the library, each by itself, and each with all that follow until the
 ** program is told. The state survives, as do the program's other states; nothing that was acknowledged is lost; no memory and no descriptor stays behind.
 **
-**   memory [--every N]                                  N: only each Nth failure
-**   memory --pass PASS --call N                         one of them again
-**
 ** Linked with the module for one Lua; history.lua is the program, check.lua looks what is left.
 */
 #include <dirent.h>
@@ -18,6 +15,11 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "command.h"
+
+static const char usage[] =
+    "memory [--every N]                                         N: only each Nth failure\n"
+    "memory --pass PASS --call N                                one of them again\n";
 
 int luaopen_sediment_core(lua_State *L);
 
@@ -163,12 +165,12 @@ static const char *check_store(lua_State *L, lua_State *fresh) {
 
 static void wrong(const char *when, const char *why) {
   if (t.failed++ >= FAILURES_SHOWN) return;
+  progress_clear();
   printf("%s: %s\n  repeat: memory --pass %s --call %llu\n", when, why, t.pass ? t.pass->name : "none", (unsigned long long)t.target);
 }
 
 /* The state in which memory was short closes before or after a fresh one has looked: its stores are open in this process until then. */
 static void run(const pass *p, uint64_t target) {
-  char command[400];
   int before = descriptors();
   t.pass = p;
   t.target = target;
@@ -187,8 +189,8 @@ static void run(const pass *p, uint64_t target) {
   alarm(0);
   if (t.kept != kept) wrong("ended", "memory was not freed");
   if (descriptors() != before) wrong("ended", "a descriptor stayed open");
-  snprintf(command, sizeof command, "rm -rf '%s'", t.folder);
-  if (system(command) != 0) abort();
+  remove_tree(t.folder);
+  if (is_to_leave()) leave();
 }
 
 static void run_all(const pass *p) {
@@ -197,6 +199,7 @@ static void run_all(const pass *p) {
   for (uint64_t n = 1; n <= count; n += t.every) {
     run(p, n);
     t.injected += t.hit;
+    progress("pass %s: %llu of %llu allocations", p->name, (unsigned long long)n, (unsigned long long)count);
   }
 }
 
@@ -204,21 +207,19 @@ int main(int argc, char **argv) {
   const char *base = getenv("TMPDIR"), *name = NULL;
   uint64_t call = 0;
   t.every = 1;
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 == argc) return fprintf(stderr, "%s: unknown option, or its value is missing\n", argv[i]), 2;
-    if (strcmp(argv[i], "--every") == 0) t.every = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--pass") == 0) name = argv[i + 1];
-    else if (strcmp(argv[i], "--call") == 0) call = strtoull(argv[i + 1], NULL, 10);
-    else return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
-  }
+  command_line(argc, argv, (command_option[]){{"--every", .number = &t.every}, {"--pass", .text = &name}, {"--call", .number = &call}, {NULL}}, usage);
+  leave_in_order();
   signal(SIGALRM, on_alarm);
   sdm_set_allocator(allocate, NULL);
   snprintf(t.folder, sizeof t.folder, "%s/sediment-memory.%d", base ? base : "/tmp", (int)getpid());
+  printf("memory: allocations of a program in %s\n", LUA_VERSION_NUM >= 504 ? "Lua 5.4" : "LuaJIT");
+  fflush(stdout);
   run(NULL, 0);                            /* what is allocated once and for all */
   for (int p = 0; p < PASSES; p++) {
     if (!name) run_all(&passes[p]);
     else if (strcmp(name, passes[p].name) == 0) run(&passes[p], call), t.injected++;
   }
+  progress_clear();
   printf("%llu allocations failed, %llu times the program was told\n", (unsigned long long)t.injected, (unsigned long long)t.told);
   printf("%llu passed, %llu failed\n", (unsigned long long)(t.injected - (t.failed < t.injected ? t.failed : t.injected)), (unsigned long long)t.failed);
   return t.failed > 0 || t.injected == 0;

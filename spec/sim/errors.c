@@ -1,9 +1,6 @@
 /* Every system call of a history fails, one after the other, and every allocation. The program goes on with further operations; nothing that was
 ** acknowledged may be lost then: not while it goes on, not when the process dies, not after a close and an opening.
 **
-**   errors [--first SEED] [--seeds N] [--every N]          N: only each Nth failure
-**   errors --seed SEED --pass PASS --call N --verbose      one of them again
-**
 ** Passes: io, full (the call fails once), io-sticky, full-sticky (it and those behind it, until the operation has ended), memory (an allocation),
 ** reverting (a sync, and what it was to save is gone from the page cache, too).
 */
@@ -14,8 +11,13 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "command.h"
 #include "sim/world.h"
 #include "store/store.h"
+
+static const char usage[] =
+    "errors [--first SEED] [--seeds N] [--every N]              N: only each Nth failure\n"
+    "errors --seed SEED --pass PASS --call N [--verbose]        one of them again\n";
 
 enum { STEPS = 60, STEPS_AFTER = 10, HANGS_AFTER_S = 20, FAILURES_SHOWN = 40 };
 
@@ -213,6 +215,7 @@ static bool run(uint64_t seed, const pass *p, uint64_t target) {
 static void report(void) {
   e.injected++;
   if (!e.why[0]) return;
+  progress_clear();
   if (e.failed++ >= FAILURES_SHOWN) return;
   printf("%s\n  repeat: errors --seed %llu --pass %s --call %llu --verbose\n", e.why, (unsigned long long)e.seed, e.pass->name, (unsigned long long)e.target);
   fflush(stdout);
@@ -224,6 +227,7 @@ static void run_all(uint64_t seed) {
     if (e.why[0]) printf("seed %llu without a failure: %s\n", (unsigned long long)seed, e.why);
     uint64_t count = e.count;
     for (uint64_t n = 1 + (seed + (uint64_t)p) % e.every; n <= count; n += e.every) {
+      progress("seed %llu, pass %s: %llu of %llu calls", (unsigned long long)seed, passes[p].name, (unsigned long long)n, (unsigned long long)count);
       if (run(seed, &passes[p], n)) report();
     }
   }
@@ -242,17 +246,8 @@ int main(int argc, char **argv) {
   uint64_t first = 1, seeds = 1, seed = 0, call = 0;
   const char *name = NULL;
   e.every = 1;
-  for (int i = 1; i < argc; i++) {
-    if (strcmp(argv[i], "--verbose") == 0) e.verbose = true;
-    else if (i + 1 == argc) return fprintf(stderr, "%s: unknown option, or its value is missing\n", argv[i]), 2;
-    else if (strcmp(argv[i], "--first") == 0) first = strtoull(argv[++i], NULL, 10);
-    else if (strcmp(argv[i], "--seeds") == 0) seeds = strtoull(argv[++i], NULL, 10);
-    else if (strcmp(argv[i], "--every") == 0) e.every = strtoull(argv[++i], NULL, 10);
-    else if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[++i], NULL, 10);
-    else if (strcmp(argv[i], "--call") == 0) call = strtoull(argv[++i], NULL, 10);
-    else if (strcmp(argv[i], "--pass") == 0) name = argv[++i];
-    else return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
-  }
+  command_line(argc, argv, (command_option[]){{"--first", .number = &first}, {"--seeds", .number = &seeds}, {"--every", .number = &e.every},
+               {"--seed", .number = &seed}, {"--pass", .text = &name}, {"--call", .number = &call}, {"--verbose", .given = &e.verbose}, {NULL}}, usage);
   sdm_set_allocator(allocate, NULL);
   signal(SIGALRM, on_signal);
 #ifndef __SANITIZE_ADDRESS__
@@ -260,7 +255,9 @@ int main(int argc, char **argv) {
   signal(SIGABRT, on_signal);
 #endif
   if (seed && run_one(seed, name, call) != 0) return 2;
+  if (!seed) printf("errors: calls of the file table and allocations of %llu histories, seeds from %llu on\n", (unsigned long long)seeds, (unsigned long long)first);
   for (uint64_t s = first; !seed && s < first + seeds; s++) run_all(s);
+  progress_clear();
   printf("%llu failures of calls, %llu of them answered by the operation\n", (unsigned long long)e.injected, (unsigned long long)e.answered);
   printf("%llu passed, %llu failed\n", (unsigned long long)(e.injected - e.failed), (unsigned long long)e.failed);
   return e.failed > 0 || e.injected == 0;

@@ -1,8 +1,6 @@
 /* Every bit of a small store's files changed, and every file cut at every length, one at a time: what is read then is what was appended, or it is told what
 ** is damaged, and where; records outside the batch that was hit stay readable; compaction does not make damage look whole.
 **
-**   flips [--seed SEED] [--every N] [--unclean 1] [--readonly 1]      N: only each Nth change
-**
 ** The store is what a history of random operations leaves after an orderly close; or, unclean, after a loss of power that has cost nothing, so that the
 ** recovery reads it all. It is opened as its writers do, or only to be read.
 */
@@ -11,9 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "command.h"
 #include "log/scanner.h"
 #include "sim/world.h"
 #include "store/store.h"
+
+static const char usage[] = "flips [--seed SEED] [--every N] [--unclean] [--readonly]      N: only each Nth change\n";
 
 enum { STEPS = 90, RECORDS_MAX = 500, FAILURES_SHOWN = 20 };
 
@@ -28,7 +29,7 @@ typedef struct truth {                    /* what a log has */
 typedef struct flips {
   world w;
   truth logs[LEDGER_LOGS];
-  uint64_t every, turn, tried, told, failures;
+  uint64_t every, turn, changes, tried, told, failures;         /* changes: how many there are to try */
   const char *path;                       /* of the file that is changed */
   char how[80], why[700];                 /* the change; the first thing that was wrong */
   int64_t low, high;                      /* offsets that may be lost by it, in the log `log`; high < low: none */
@@ -203,6 +204,7 @@ static void check_log(flips *f, sdm_store *s, int i) {
 static void check(flips *f, sim_disk *disk) {
   sdm_store *s;
   f->tried++;
+  progress("%llu of %llu changes, %llu failed", (unsigned long long)f->tried, (unsigned long long)f->changes, (unsigned long long)f->failures);
   f->said = false;
   int rc = open_store(f, disk, &s);
   if (rc < 0) take_failure(f, rc, "opening the store");
@@ -211,6 +213,7 @@ static void check(flips *f, sim_disk *disk) {
   sim_free(disk);
   f->told += f->said;
   if (!f->why[0]) return;
+  progress_clear();
   if (f->failures++ < FAILURES_SHOWN) printf("%s, %s: %s\n", f->path, f->how, f->why);
   f->why[0] = 0;
 }
@@ -313,20 +316,28 @@ static void build(flips *f, uint64_t seed) {
   learn_all(f);
 }
 
+static void count_changes(void *context, const char *path, int64_t size) {
+  ((flips *)context)->changes += (uint64_t)counts(path, size) * 9;
+}
+
+static void say_what(flips *f, uint64_t seed) {
+  sim_each_file(f->w.disk, count_changes, f);
+  f->changes = (f->changes + f->every - 1) / f->every;
+  printf("flips: %llu changes of the store of seed %llu, %s, opened %s\n", (unsigned long long)f->changes, (unsigned long long)seed,
+         f->unclean ? "not closed" : "closed in order", f->readonly ? "read-only" : "as by a writer");
+  fflush(stdout);
+}
+
 int main(int argc, char **argv) {
   flips f = {.every = 1};
   uint64_t seed = 1;
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 == argc) return fprintf(stderr, "%s: unknown option, or its value is missing\n", argv[i]), 2;
-    if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--every") == 0) f.every = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--unclean") == 0) f.unclean = argv[i + 1][0] != '0';
-    else if (strcmp(argv[i], "--readonly") == 0) f.readonly = argv[i + 1][0] != '0';
-    else return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
-  }
+  command_line(argc, argv, (command_option[]){{"--seed", .number = &seed}, {"--every", .number = &f.every}, {"--unclean", .given = &f.unclean},
+               {"--readonly", .given = &f.readonly}, {NULL}}, usage);
   build(&f, seed);
+  say_what(&f, seed);
   sim_each_file(f.w.disk, change_file, &f);
   world_end(&f.w);
+  progress_clear();
   printf("%llu changes, %llu of them reported\n", (unsigned long long)f.tried, (unsigned long long)f.told);
   printf("%llu passed, %llu failed\n", (unsigned long long)(f.tried - f.failures), (unsigned long long)f.failures);
   return f.failures > 0 || f.tried == 0;

@@ -2,15 +2,11 @@
 ** a message; what was acknowledged is there afterwards; no descriptor stays open. What has to be done again (EINTR, fewer bytes than were asked for) is, and
 ** nobody sees it.
 **
-**   syscalls [--first SEED] [--seeds N] [--every N]
-**   syscalls --seed SEED --errno NAME --call N
-**
 ** The histories are those of world.h, in a folder of their own below $TMPDIR. The linker leads the calls here (--wrap, see the Makefile).
 */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +15,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "sim/world.h"
 #include "store/store.h"
+
+static const char usage[] =
+    "syscalls [--first SEED] [--seeds N] [--every N]            N: only each Nth failure\n"
+    "syscalls --seed SEED --errno NAME --call N                 one of them again\n";
 
 enum { STEPS = 40, STEPS_AFTER = 6, HANGS_AFTER_S = 20, FAILURES_SHOWN = 20 };
 
@@ -183,11 +184,6 @@ static void check_opened_again(void) {
 
 /* ---- histories ---- */
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *f) {
-  (void)st, (void)kind, (void)f;
-  return remove(path);
-}
-
 static void steps(void) {
   for (t.step = 0; t.step < STEPS && !t.why[0] && (t.hit_step < 0 || t.step <= t.hit_step + STEPS_AFTER); t.step++) {
     sdm_fail(0, "%s", "");
@@ -219,13 +215,15 @@ static bool run(uint64_t seed, const fault *f, uint64_t target) {
   world_end(&t.w);
   alarm(0);
   if (descriptors() != before) wrong("ended", "a descriptor stayed open");
-  nftw(t.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  remove_tree(t.folder);
+  if (is_to_leave()) leave();
   return t.hit_step >= 0;
 }
 
 static void report(void) {
   t.injected++;
   if (!t.why[0] || t.failed++ >= FAILURES_SHOWN) return;
+  progress_clear();
   printf("%s\n  repeat: syscalls --seed %llu --errno %s --call %llu\n", t.why, (unsigned long long)t.seed, t.fault ? t.fault->name : "few",
          (unsigned long long)t.target);
 }
@@ -240,6 +238,7 @@ static void run_all(uint64_t seed) {
     if (t.why[0]) report();
     uint64_t count = t.count;
     for (uint64_t n = 1 + seed % t.every; n <= count; n += t.every) {
+      progress("seed %llu, %s: %llu of %llu calls", (unsigned long long)seed, f->name, (unsigned long long)n, (unsigned long long)count);
       if (run(seed, f, n)) report();
     }
   }
@@ -258,19 +257,15 @@ int main(int argc, char **argv) {
   uint64_t first = 1, seeds = 1, seed = 0, target = 0;
   const char *name = "", *base = getenv("TMPDIR");
   t.every = 1;
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 == argc) return fprintf(stderr, "%s: unknown option, or its value is missing\n", argv[i]), 2;
-    if (strcmp(argv[i], "--first") == 0) first = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--seeds") == 0) seeds = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--every") == 0) t.every = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 10);
-    else if (strcmp(argv[i], "--errno") == 0) name = argv[i + 1];
-    else if (strcmp(argv[i], "--call") == 0) target = strtoull(argv[i + 1], NULL, 10);
-    else return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
-  }
+  command_line(argc, argv, (command_option[]){{"--first", .number = &first}, {"--seeds", .number = &seeds}, {"--every", .number = &t.every},
+               {"--seed", .number = &seed}, {"--errno", .text = &name}, {"--call", .number = &target}, {NULL}}, usage);
+  leave_in_order();
   snprintf(t.folder, sizeof t.folder, "%s/sediment-syscalls.%d", base ? base : "/tmp", (int)getpid());
   if (seed) run_one(seed, name, target);
+  else printf("syscalls: system calls of %llu histories, seeds from %llu on\n", (unsigned long long)seeds, (unsigned long long)first);
+  fflush(stdout);
   for (uint64_t s = first; !seed && s < first + seeds; s++) run_all(s);
+  progress_clear();
   printf("%llu system calls failed\n", (unsigned long long)t.injected);
   printf("%llu passed, %llu failed\n", (unsigned long long)(t.injected - t.failed), (unsigned long long)t.failed);
   return t.failed > 0 || t.injected == 0;

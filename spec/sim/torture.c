@@ -2,17 +2,28 @@
 ** disks are made that a loss of power or the death of the process could leave there. Each is opened by the real recovery and held against the ledger;
 ** so are disks that a crash inside such a recovery leaves.
 **
-**   torture [--seconds N] [--histories N] [--first SEED] [--seed SEED [--verbose]]
-**
-** Histories follow from their seeds, and the crashes from them: --seed repeats one.
+** Histories follow from their seeds, and the crashes from them. Several processes take the seeds one after the other; what they have done is added up in memory
+** that they share. None outlives the first.
 */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "command.h"
 #include "sim/world.h"
 #include "store/store.h"
+
+static const char usage[] =
+    "torture [--seconds N] [--histories N] [--first SEED] [--jobs N]     10 seconds in one process, from seed 1 on, when nothing is said\n"
+    "torture --seed SEED [--verbose]                                     one history again\n";
 
 enum { STEPS = 60, DEPTH_MAX = 3 };
 
@@ -22,11 +33,17 @@ enum { LOSSES = sizeof losses / sizeof *losses };          /* of power, tried at
 enum { FEW = 3 };                         /* unsynced changes of which every choice is tried */
 static const sim_profile more_losses[] = {SIM_ANY, SIM_LYING};
 
+/* Of all processes. */
+typedef struct tally {
+  _Atomic uint64_t begun, passed, failed;  /* histories */
+  _Atomic uint64_t calls, states, nested;  /* calls before which a crash was tried; disks opened; of these after a crash inside recovery */
+} tally;
+
 typedef struct torture {
   world w;
+  tally *tally;
   uint64_t seed, mark;
   test_random random;
-  uint64_t calls, states, nested;         /* calls before which a crash was tried; disks opened; of these after a crash inside recovery */
   int step;
   bool verbose;
   char why[900];                          /* the first thing that was wrong */
@@ -42,6 +59,10 @@ typedef struct reopening {
 } reopening;
 
 static void check(torture *t, sim_disk *disk, ledger_loss loss, int depth, const char *how);
+
+static unsigned long long ull(uint64_t n) { return n; }
+
+static void tell(const tally *sum) { progress("%llu histories, %llu crash states, %llu failed", ull(sum->passed + sum->failed), ull(sum->states), ull(sum->failed)); }
 
 static ledger_loss loss_of(sim_profile profile) {
   return profile == SIM_PREFIX ? LEDGER_TAIL : profile == SIM_LYING ? LEDGER_LIE : LEDGER_ANY;
@@ -63,7 +84,7 @@ static int crash_inside(void *context, sim_call call, const char *path, size_t *
   (void)path, (void)partial;
   if (!changes_something(call) || !sim_changed(o->disk, &o->mark) || test_random_next(&o->t->random) % 8 != 0) return 0;
   size_t i = test_random_next(&o->t->random) % (LOSSES + 1);
-  o->t->nested++;
+  o->t->tally->nested++;
   if (i == LOSSES) {
     check(o->t, sim_death(o->disk), o->loss, o->depth + 1, "death again");
     return 0;
@@ -100,7 +121,8 @@ static bool in_danger(torture *t, int depth, ledger_loss loss) {
 static void check(torture *t, sim_disk *disk, ledger_loss loss, int depth, const char *how) {
   reopening o = {t, disk, 0, depth, loss};
   sdm_store *s = NULL;
-  t->states++;
+  t->tally->states++;
+  tell(t->tally);
   if (in_danger(t, depth, loss)) sim_set_hook(disk, crash_inside, &o);
   int rc = world_open(disk, t->w.now, &s);
   sim_set_hook(disk, NULL, NULL);
@@ -136,7 +158,7 @@ static void lose_each_choice(torture *t, size_t unsynced) {
 
 static void crash_here(torture *t) {
   size_t unsynced = sim_unsynced(t->w.disk);
-  t->calls++;
+  t->tally->calls++;
   check(t, sim_death(t->w.disk), LEDGER_NOTHING, 0, "death");
   if (unsynced > FEW) {
     lose_power(t, losses, LOSSES);
@@ -173,44 +195,91 @@ static bool run_history(torture *t, uint64_t seed) {
 
 /* ---- the program ---- */
 
+enum { FAILURES_MAX = 5, JOBS_MAX = 1000 };
+
+typedef struct plan {
+  uint64_t first, histories, seconds, jobs, one;           /* one: the only seed, 0: all from `first` on */
+  double until;
+} plan;
+
 static double seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static uint64_t number(char **argv, int *i) {
-  if (!argv[*i + 1]) {
-    fprintf(stderr, "%s: a number expected\n", argv[*i]);
-    exit(2);
+/* The next seed that nobody has taken; 0: it is enough. */
+static uint64_t take_seed(const plan *p, tally *sum) {
+  if (sum->failed >= FAILURES_MAX || seconds() >= p->until) return 0;
+  uint64_t n = sum->begun++;
+  return n < p->histories ? p->first + n : 0;
+}
+
+static void work(torture *t, const plan *p) {
+  uint64_t seed;
+  while ((seed = take_seed(p, t->tally)) != 0) {
+    if (run_history(t, seed)) {
+      t->tally->passed++;
+      continue;
+    }
+    t->tally->failed++;
+    progress_clear();
+    printf("%s\n  repeat: torture --seed %llu --verbose\n", t->why, ull(seed));
+    fflush(stdout);
+    t->why[0] = 0;
   }
-  return strtoull(argv[++*i], NULL, 10);
+}
+
+/* The processes besides this one. */
+static void start_others(torture *t, const plan *p) {
+  pid_t first = getpid();
+  fflush(stdout);
+  for (uint64_t i = 1; i < p->jobs; i++) {
+    pid_t pid = fork();
+    if (pid < 0) perror("fork");
+    if (pid != 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != first) _exit(1);
+    if (freopen("/dev/null", "w", stderr)) work(t, p);     /* one tells how far they are */
+    _exit(0);
+  }
+}
+
+/* One that has not ended by itself was in the middle of a history. */
+static void await_others(tally *sum) {
+  int status;
+  while (wait(&status) > 0 || errno == EINTR) {
+    if (status == 0) continue;
+    printf("a process was ended by signal %d\n", WTERMSIG(status));
+    sum->failed++;
+  }
+}
+
+static void say_what(const plan *p) {
+  if (p->one) printf("torture: seed %llu\n", ull(p->one));
+  else if (p->histories != UINT64_MAX) printf("torture: %llu histories, seeds from %llu on, %llu processes\n", ull(p->histories), ull(p->first), ull(p->jobs));
+  else printf("torture: histories for %llu s, seeds from %llu on, %llu processes\n", ull(p->seconds), ull(p->first), ull(p->jobs));
+  fflush(stdout);
 }
 
 int main(int argc, char **argv) {
-  torture t = {0};
-  uint64_t first = 1, last = UINT64_MAX, most = UINT64_MAX, passed = 0, failed = 0;
-  double limit = 10, began = seconds();
-  for (int i = 1; i < argc; i++) {
-    if (strcmp(argv[i], "--seconds") == 0) limit = (double)number(argv, &i);
-    else if (strcmp(argv[i], "--histories") == 0) most = number(argv, &i), limit = 1e9;
-    else if (strcmp(argv[i], "--first") == 0) first = number(argv, &i);
-    else if (strcmp(argv[i], "--seed") == 0) first = last = number(argv, &i);
-    else if (strcmp(argv[i], "--verbose") == 0) t.verbose = true;
-    else return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
-  }
-  for (uint64_t seed = first; seed <= last && seconds() - began < limit && seed - first < most; seed++) {
-    if (run_history(&t, seed)) {
-      passed++;
-    } else {
-      failed++;
-      printf("%s\n  repeat: torture --seed %llu --verbose\n", t.why, (unsigned long long)seed);
-      if (failed >= 5) break;
-      t.why[0] = 0;
-    }
-  }
-  printf("%llu calls, %llu crash states, %llu of them inside recovery, %.0f s\n", (unsigned long long)t.calls, (unsigned long long)t.states,
-         (unsigned long long)t.nested, seconds() - began);
-  printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
-  return failed > 0 || passed == 0;
+  plan p = {.first = 1, .histories = UINT64_MAX, .seconds = 10, .jobs = 1};
+  torture t = {.tally = mmap(NULL, sizeof *t.tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
+  if (t.tally == MAP_FAILED) return perror("shared memory"), 2;
+  command_line(argc, argv, (command_option[]){{"--seconds", .number = &p.seconds}, {"--histories", .number = &p.histories}, {"--first", .number = &p.first},
+               {"--jobs", .number = &p.jobs}, {"--seed", .number = &p.one}, {"--verbose", .given = &t.verbose}, {NULL}}, usage);
+  if (p.one) p.first = p.one, p.histories = 1;
+  if (p.jobs > JOBS_MAX) p.jobs = JOBS_MAX;
+  double began = seconds();
+  p.until = p.histories == UINT64_MAX ? began + (double)p.seconds : 1e18;
+  say_what(&p);
+  start_others(&t, &p);
+  work(&t, &p);
+  tally *sum = t.tally;
+  await_others(sum);
+  progress_clear();
+  printf("%llu histories: %llu calls, %llu crash states, %llu of them inside recovery, %.0f s\n", ull(sum->passed + sum->failed), ull(sum->calls),
+         ull(sum->states), ull(sum->nested), seconds() - began);
+  printf("%llu passed, %llu failed\n", ull(sum->passed), ull(sum->failed));
+  return sum->failed > 0 || sum->passed == 0;
 }
