@@ -238,7 +238,8 @@ describe("iterators", function()
     local cases = {
       { open_partition, read }, { open_partition, function(p) p:stats() end }, { open_partition, function(p) p:segments() end },
       { open_partition, function(p) p:wait(0) end }, { open_store, function(s) s:topics() end }, { open_store, function(s) s:stats() end },
-      { open_store, function(s) s:topic "t" end }, { open_store, function(s) s:maintain() end }, { open_store, function(s) s:table "t" end },
+      { open_store, function(s) s:topic "t" end }, { open_store, function(s) s:maintain() end },
+      { open_store, function(s) s:table "t" end },
       { open_topic, read }, { open_topic, function(t) t:segments() end }, { open_topic, function(t) t:stats() end },
       { open_topic, function(t) t:append("k", 5, { headers = { { "a", "b" }, { "c" } } }) end },
       { open_topic, function(t) t:config() end },

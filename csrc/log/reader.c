@@ -54,8 +54,7 @@ static int take_end(sdm_reader *r, int64_t log_end) {
   r->end = r->to < log_end ? r->to : log_end;
   if (!r->committed || !sdm_transactions_may_be(r->log)) return 0;
   int rc = hide_uncommitted(r);
-  int64_t start = sdm_log_start(r->log);
-  return rc == 0 && r->next < start ? out_of_range(r->next, start, log_end) : rc;
+  return rc == 0 && r->next < sdm_log_start(r->log) ? sdm_log_out_of_range(r->log, r->next, log_end) : rc;
 }
 
 int sdm_reader_open(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_reader **out) {
