@@ -150,16 +150,95 @@ describe("a state table", function()
     assert.equal("a=1 b=1 c=1", contents(state))
   end)
 
-  it("may be updated by on_change itself", function()
-    local state, heard = nil, {}
-    state = store:table("t", { on_change = function(key, new)
-      heard[#heard + 1] = key .. new
-      if state and key == "a" then state:update() end
-    end })
-    put(topic, "a=1 b=1 c=1")
-    assert.equal(3, state:update())
-    assert.equal("a1 b1 c1", table.concat(heard, " "))
-    assert.equal(3, state:offset())
+  describe("that is being updated", function()
+    local function busy(state)
+      local changes, message, code = state:update()
+      assert.is_nil(changes)
+      assert.matches("the table is just being updated", message)
+      assert.equal("busy", code)
+    end
+
+    -- A table whose `callback` calls `hook` once it is set.
+    local function hooked(callback)
+      local hook
+      local state = store:table("t", { [callback] = function(first)
+        if hook then hook(first) end
+        return first
+      end })
+      return state, function(f) hook = f end
+    end
+
+    for _, callback in ipairs { "decode", "on_change" } do
+      it("refuses to be updated by " .. callback, function()
+        local state, set_hook = hooked(callback)
+        put(topic, "a=1 b=1")
+        set_hook(function()
+          set_hook(nil)
+          put(topic, "a- b=2")
+          busy(state)
+        end)
+        assert(state:update())
+        assert(state:update())
+        assert.equal("b=2", contents(state))
+        assert.equal(4, state:offset())
+      end)
+
+      it("refuses to be updated by another coroutine while " .. callback .. " yields", function()
+        local state, set_hook = hooked(callback)
+        set_hook(coroutine.yield)
+        put(topic, "a=1")
+        local co = coroutine.create(function() return state:update() end)
+        assert(coroutine.resume(co))
+        put(topic, "a-")
+        busy(state)
+        set_hook(nil)
+        assert.same({ true, 1 }, { coroutine.resume(co) })
+        assert.equal(1, state:update())
+        assert.equal("", contents(state))
+      end)
+
+      it("is free again when " .. callback .. " raised", function()
+        local state, set_hook = hooked(callback)
+        set_hook(function() error("bad", 0) end)
+        put(topic, "a=1")
+        assert.equal("bad", raised(state.update, state))
+        set_hook(nil)
+        assert(state:update())
+        assert.equal("a=1", contents(state))
+      end)
+
+      it("is free again when the coroutine that it was updated in is collected, " .. callback .. " not done", function()
+        local state, set_hook = hooked(callback)
+        set_hook(coroutine.yield)
+        put(topic, "a=1")
+        coroutine.wrap(function() state:update() end)()
+        collectgarbage()
+        collectgarbage()
+        set_hook(nil)
+        assert(state:update())
+        assert.equal("a=1", contents(state))
+      end)
+    end
+
+    it("refuses while it starts over", function()
+      local both = store:topic("both", { cleanup_policy = "compact,delete" })
+      local hook
+      put(both, "a=1 b=1")
+      local state = store:table("both", { decode = function(value)
+        if hook then hook() end
+        return value
+      end })
+      put(both, "a=2 b=2")
+      assert.equal(1, both:delete_records(1))
+      function hook()
+        hook = nil
+        put(both, "a- b-")
+        busy(state)
+      end
+      assert(state:update())
+      assert(state:update())
+      assert.equal("", contents(state))
+    end)
   end)
 
   it("may be closed by on_change itself", function()

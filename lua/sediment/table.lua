@@ -7,7 +7,9 @@
 --
 -- Invariant: at any moment, also when `decode` or `on_change` raises or calls the table again, `values`, `live` and `positions` agree. A
 -- position moves past a record after the record's value was set and before `on_change` hears of it; while a table starts over, the
--- position stays, so that a run that was cut short is done again.
+-- position stays, so that a run that was cut short is done again. One update at a time: another one, from a callback or from a coroutine
+-- that runs while a callback yields, is refused, so that what was read before it is never applied after it, and on_change hears of the
+-- changes one after the other.
 local core = require "sediment.core"
 
 local Table = {}
@@ -51,31 +53,25 @@ local function follow(self, p)
       if key ~= nil then return nil, key, value end
       break
     end
-    -- A callback may have updated the table itself: what it has applied is not applied again.
-    if key ~= nil and offset >= positions[p] then apply(self, p, key, value, offset + 1) end
+    if key ~= nil then apply(self, p, key, value, offset + 1) end
   end
-  positions[p] = math.max(positions[p], reader:position())
+  positions[p] = reader:position()
   reader:close()
   return true
 end
 
 -- ----------------------------------------------------------------------------------------------------------------------- starting over
 
-local function sweep(self, p, seen, turn)
+local function sweep(self, p, seen)
   local gone = {}
   for key in pairs(self.values) do
     if not seen[key] and (not self.homes or self.homes[key] == p) then gone[#gone + 1] = key end
   end
-  for _, key in ipairs(gone) do
-    apply(self, p, key, nil)
-    if self.turn ~= turn then return false end
-  end
-  return true
+  for _, key in ipairs(gone) do apply(self, p, key, nil) end
 end
 
--- Applies the last record of each key from the position on and notes in `seen` which keys have a value. false: a callback updated the
--- table, and what was noted is no longer true.
-local function mark(self, p, reader, seen, turn)
+-- Applies the last record of each key from the position on and notes in `seen` which keys have a value.
+local function mark(self, p, reader, seen)
   local next_record, position = reader.next, self.positions[p] or 0
   while true do
     local offset, key, value = next_record(reader)
@@ -84,10 +80,7 @@ local function mark(self, p, reader, seen, turn)
       return true
     end
     if seen and value ~= nil then seen[key] = true end
-    if offset >= position then
-      apply(self, p, key, value)
-      if self.turn ~= turn then return false end
-    end
+    if offset >= position then apply(self, p, key, value) end
   end
 end
 
@@ -95,7 +88,7 @@ local function start_over(self, p, start, log_end)
   local reader, message, code = core.reader(self.topic, p, start, true)
   if not reader then return nil, message, code end
   if (self.positions[p] or 0) > log_end then self.positions[p] = 0 end
-  local fresh, turn = next(self.values) == nil, self.turn
+  local fresh = next(self.values) == nil
   local done
   if fresh and not (self.decode or self.on_change or self.homes) then
     done, message, code = core.load(reader, self.values)
@@ -103,13 +96,12 @@ local function start_over(self, p, start, log_end)
     else self.values = {} end
   else
     local seen = not fresh and {} or nil
-    done, message, code = mark(self, p, reader, seen, turn)
-    if done and seen then done = sweep(self, p, seen, turn) end
+    done, message, code = mark(self, p, reader, seen)
+    if done and seen then sweep(self, p, seen) end
   end
   if done then self.positions[p], self.starts[p] = reader:position(), start end
   reader:close()
-  if done == nil then return nil, message, code end
-  return true
+  return done, message, code
 end
 
 -- ----------------------------------------------------------------------------------------------------------------------------- updating
@@ -135,8 +127,7 @@ end
 local function update(self)
   local n, message, code = self.topic:partitions()
   if not n then return nil, message, code end
-  local before, turn = self.changes, self.turn + 1
-  self.turn = turn
+  local before = self.changes
   expect_partitions(self, n)
   for p = 0, n - 1 do
     local done
@@ -145,6 +136,23 @@ local function update(self)
     if self.closed then break end
   end
   return self.changes - before
+end
+
+-- Which tables are being updated: table -> a token that nothing but the update's own stack holds. So a coroutine that is dropped while a
+-- callback yields lets go of its table when it is collected.
+local updating = setmetatable({}, { __mode = "kv" })
+
+local function leave(self, ok, ...)
+  updating[self] = nil
+  if not ok then error(..., 0) end
+  return ...
+end
+
+local function update_alone(self)
+  if updating[self] then return nil, "the table is just being updated, by the caller of this callback or in another coroutine", "busy" end
+  local token = {}
+  updating[self] = token
+  return leave(self, pcall(update, self))
 end
 
 -- Raises at the caller of the method unless self is a table, and open.
@@ -163,14 +171,15 @@ local function to_key(key)
 end
 
 --- Reads what has come since. Durable or not, what other processes have appended counts. Does the reading on the calling thread, in a Lua
---- loop: `decode` and `on_change` may yield, and what they raise goes through to the caller and leaves the table in order.
+--- loop: `decode` and `on_change` may yield, and what they raise goes through to the caller and leaves the table in order. One update at a
+--- time: from inside a callback, or in another coroutine while one yields, it changes nothing and answers `busy`.
 ---@return integer? changes number of records applied and keys dropped
 ---@return string? message
----@return string? code `corrupt`, `io`, `unsupported`, `unknown_topic`, `forked`
+---@return string? code `busy`, `corrupt`, `io`, `unsupported`, `unknown_topic`, `forked`
 function Table:update()
   check(self, "update")
   if core.closed(self.store) then error("use after close: the store is closed", 2) end
-  return update(self)
+  return update_alone(self)
 end
 
 --- The value of a key, nil when it has none. Touches no file.
@@ -262,7 +271,7 @@ local function open(store, name, options)
     values = {}, live = 0,                -- key -> value; how many there are
     homes = nil,                          -- key -> its partition, in topics of several
     positions = {}, starts = {},          -- partition -> next offset to read; log start that the values go by
-    changes = 0, turn = 0,                -- records applied so far; updates begun so far
+    changes = 0,                          -- records applied so far
   }, Table)
   local done
   done, message, code = update(self)
