@@ -11,7 +11,8 @@ static void pin(const void *inside) {
   if (dladdr(inside, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE);
 }
 
-/* core.bounds(topic, partition) -> log start offset, log end offset, purge floor | nil, message, code */
+/* core.bounds(topic, partition) -> log start offset, log end offset, purge floor, end of what may be rewritten | nil, message, code.
+** What is imported counts as rewritten, but nobody reads beyond the last stable offset, and nothing there is cleaned. */
 static int core_bounds(lua_State *L) {
   sdm_log *log;
   sdm_log_stats s;
@@ -23,7 +24,8 @@ static int core_bounds(lua_State *L) {
   sdml_pushint(L, s.log_start_offset);
   sdml_pushint(L, s.log_end_offset);
   sdml_pushint(L, s.purge_floor);
-  return 3;
+  sdml_pushint(L, s.rewritten_end < s.last_stable_offset ? s.rewritten_end : s.last_stable_offset);
+  return 4;
 }
 
 /* core.closed(store) -> boolean */

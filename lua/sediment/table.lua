@@ -1,22 +1,33 @@
 -- State tables: a topic's last value of every key, kept current.
 --
 -- A table reads each partition from a position on and applies record by record. It starts over, by mark and sweep, when going on could
--- miss a deletion: when the position is not past the purge floor (a tombstone that it never saw is gone), or when the log start has moved
--- (retention may have taken the last record of a key). Starting over reads the last record of each key, applies what is new and drops
--- the keys that are no longer there.
+-- miss a deletion. Starting over reads the last record of each key, applies what is new, reads on, and drops the keys that are no longer
+-- there.
 --
--- Invariant: at any moment, also when `decode` or `on_change` raises or calls the table again, `values`, `live` and `positions` agree. A
--- position moves past a record after the record's value was set and before `on_change` hears of it; while a table starts over, the
--- position stays, so that a run that was cut short is done again. One update at a time: another one, from a callback or from a coroutine
--- that runs while a callback yields, is refused, so that what was read before it is never applied after it, and on_change hears of the
--- changes one after the other.
+-- Invariants. Others compact and delete at any time, also while a table reads:
+--
+--   1. The table has of each key the last value below the position, or the log has had a newer record of the key from the position on. A
+--      record goes only for a newer one of its key, as a tombstone, or with the log start; reading on makes good for the first.
+--   2. No tombstone from `checked` on is known to have been read before it went. Before one goes the purge floor is raised to it, so the
+--      floor is asked after the reading: is it below `checked`, where that reading began, then all were there to be read, and `checked`
+--      moves up to the position. Else one may have been missed, and the table starts over. While it does, none below the end that it
+--      reads to can be missed: the records that the tombstone deletes went before it.
+--   3. A record may go, before it is read, for one above the end that the reader has. Before it goes, the end of what may be rewritten is
+--      raised above the newer one. So reading is done when the position is there, asked after the reading; not before that a table is
+--      current, and keys are swept. (That is invariant 1 with nothing newer from the position on.)
+--   4. The log start that a table goes by is the one before it started over. Has it moved since, the last record of a key may have gone
+--      with it: the next update starts over.
+--   5. At any moment, also when `decode` or `on_change` raises or yields, `values`, `live` and `positions` agree. A position moves past a
+--      record after the record's value was set and before `on_change` hears of it; what was cut short is done again from there.
+--   6. One update at a time: another one, from a callback or from a coroutine that runs while a callback yields, is refused, so that what
+--      was read before it is never applied after it, and `on_change` hears of the changes one after the other.
 local core = require "sediment.core"
 
 local Table = {}
 Table.__index = Table
 Table.__name = "sediment.table"
 
-local TRIES = 5                           -- how often a partition is looked at again when retention overtakes the reading
+local TRIES = 100                         -- how often a partition is looked at again when others overtake the reading
 
 -- ---------------------------------------------------------------------------------------------------------------------------- applying
 
@@ -41,37 +52,10 @@ local function expect_partitions(self, n)
   for key in pairs(self.values) do self.homes[key] = 0 end
 end
 
--- ------------------------------------------------------------------------------------------------------------------------- reading on
+-- ---------------------------------------------------------------------------------------------------------------------------- reading
 
-local function follow(self, p)
-  local reader, message, code = core.reader(self.topic, p, self.positions[p], false)
-  if not reader then return nil, message, code end
-  local next_record, positions = reader.next, self.positions
-  while true do
-    local offset, key, value = next_record(reader)
-    if offset == nil then
-      if key ~= nil then return nil, key, value end
-      break
-    end
-    if key ~= nil then apply(self, p, key, value, offset + 1) end
-  end
-  positions[p] = reader:position()
-  reader:close()
-  return true
-end
-
--- ----------------------------------------------------------------------------------------------------------------------- starting over
-
-local function sweep(self, p, seen)
-  local gone = {}
-  for key in pairs(self.values) do
-    if not seen[key] and (not self.homes or self.homes[key] == p) then gone[#gone + 1] = key end
-  end
-  for _, key in ipairs(gone) do apply(self, p, key, nil) end
-end
-
--- Applies the last record of each key from the position on and notes in `seen` which keys have a value.
-local function mark(self, p, reader, seen)
+-- Applies what a reader gives from the position on, and notes in `seen`, if given, which keys have a value.
+local function apply_all(self, p, reader, seen)
   local next_record, position = reader.next, self.positions[p] or 0
   while true do
     local offset, key, value = next_record(reader)
@@ -79,49 +63,87 @@ local function mark(self, p, reader, seen)
       if key ~= nil then return nil, key, value end
       return true
     end
-    if seen and value ~= nil then seen[key] = true end
-    if offset >= position then apply(self, p, key, value) end
+    if seen and key ~= nil and value ~= nil then seen[key] = true end
+    if key ~= nil and offset >= position then apply(self, p, key, value, offset + 1) end
   end
 end
 
-local function start_over(self, p, start, log_end)
-  local reader, message, code = core.reader(self.topic, p, start, true)
+local function follow(self, p)
+  local reader, message, code = core.reader(self.topic, p, self.positions[p], false)
   if not reader then return nil, message, code end
-  if (self.positions[p] or 0) > log_end then self.positions[p] = 0 end
-  local fresh = next(self.values) == nil
   local done
-  if fresh and not (self.decode or self.on_change or self.homes) then
-    done, message, code = core.load(reader, self.values)
-    if done then self.live, self.changes = done, self.changes + done
-    else self.values = {} end
-  else
-    local seen = not fresh and {} or nil
-    done, message, code = mark(self, p, reader, seen)
-    if done and seen then sweep(self, p, seen) end
-  end
-  if done then self.positions[p], self.starts[p] = reader:position(), start end
+  done, message, code = apply_all(self, p, reader, self.seen[p])
+  if done then self.positions[p] = reader:position() end
   reader:close()
   return done, message, code
 end
 
+-- Without callbacks, into a table that has nothing yet.
+local function load(self, reader)
+  local values = {}
+  local count, message, code = core.load(reader, values)
+  if not count then return nil, message, code end
+  self.values, self.live, self.changes = values, count, self.changes + count
+  return true
+end
+
+-- The first half of starting over; settle does the second.
+local function mark(self, p, start, log_end)
+  local reader, message, code = core.reader(self.topic, p, start, true)
+  if not reader then return nil, message, code end
+  self.starts[p] = nil
+  if (self.positions[p] or 0) > log_end then self.positions[p] = nil end
+  local fresh, done = next(self.values) == nil
+  self.seen[p] = not fresh and {} or nil
+  if fresh and not (self.decode or self.on_change or self.homes) then done, message, code = load(self, reader)
+  else done, message, code = apply_all(self, p, reader, self.seen[p]) end
+  if done then
+    self.positions[p], self.starts[p] = reader:position(), start
+    self.checked[p] = self.positions[p]
+  end
+  reader:close()
+  return done, message, code
+end
+
+-- Drops the keys that were not seen since the table began to start over.
+local function settle(self, p)
+  local seen, gone = self.seen[p], {}
+  if not seen then return end
+  for key in pairs(self.values) do
+    if not seen[key] and (not self.homes or self.homes[key] == p) then gone[#gone + 1] = key end
+  end
+  for _, key in ipairs(gone) do apply(self, p, key, nil) end
+  self.seen[p] = nil
+end
+
 -- ----------------------------------------------------------------------------------------------------------------------------- updating
 
+-- What was read before the first look of this update may go by another log start; what it reads itself goes by the start of then.
+local function must_start_over(self, p, start, log_end, floor, has_read)
+  local known = self.starts[p]
+  return not known or (known ~= start and not has_read) or floor >= self.checked[p] or self.positions[p] > log_end
+end
+
+-- Looks and reads by turns, until a look after the reading finds that nothing was missed.
 local function update_partition(self, p)
-  local message, code
+  local has_read = false
   for _ = 1, TRIES do
-    local start, log_end, floor = core.bounds(self.topic, p)
+    local start, log_end, floor, rewritten_end = core.bounds(self.topic, p)
     if not start then return nil, log_end, floor end
-    local position, done = self.positions[p]
-    if not position or start ~= self.starts[p] or position <= floor or position > log_end then
-      done, message, code = start_over(self, p, start, log_end)
-    elseif position == log_end then
-      return true
+    local done, message, code
+    if must_start_over(self, p, start, log_end, floor, has_read) then
+      done, message, code = mark(self, p, start, log_end)
     else
+      local position = self.positions[p]
+      self.checked[p] = position
+      if position == log_end or (has_read and position >= rewritten_end) then return settle(self, p) or true end
       done, message, code = follow(self, p)
     end
-    if done or code ~= "offset_out_of_range" then return done, message, code end
+    if done then has_read = true
+    elseif code == "offset_out_of_range" then self.starts[p] = nil
+    else return nil, message, code end
   end
-  return nil, message, code
+  return nil, "partition " .. p .. " is compacted or deleted again and again before it is read; try again", "busy"
 end
 
 local function update(self)
@@ -270,7 +292,8 @@ local function open(store, name, options)
     store = store, topic = topic, name = name, decode = options.decode, on_change = options.on_change,
     values = {}, live = 0,                -- key -> value; how many there are
     homes = nil,                          -- key -> its partition, in topics of several
-    positions = {}, starts = {},          -- partition -> next offset to read; log start that the values go by
+    positions = {}, checked = {},         -- partition -> next offset to read; up to where no deletion was missed
+    starts = {}, seen = {},               -- partition -> log start that the values go by, nil: start over; keys not to be swept
     changes = 0,                          -- records applied so far
   }, Table)
   local done
