@@ -241,12 +241,60 @@ describe("a state table", function()
     end)
   end)
 
-  it("may be closed by on_change itself", function()
-    local state
-    state = store:table("t", { on_change = function() if state then state:close() end end })
-    put(topic, "a=1 b=1")
-    state:update()
-    assert.matches("use after close", raised(state.get, state, "a"))
+  describe("that is closed by", function()
+    local both, state, heard, ready, closed
+
+    local function callbacks(closing)
+      local function close(at)
+        assert(not closed, "called after close")
+        if ready and closing == at then closed = state:close() end
+      end
+      return {
+        decode = function(value) close "decode" return value end,
+        on_change = function(key) heard[#heard + 1] = key close "on_change" end,
+      }
+    end
+
+    -- What on_change hears in the update that closes the table.
+    local function last_heard()
+      heard, ready = {}, true
+      assert(state:update())
+      assert.matches("use after close", raised(state.get, state, "a"))
+      return table.concat(heard, " ")
+    end
+
+    before_each(function()
+      both, heard, ready, closed = store:topic("both", { cleanup_policy = "compact,delete" }), {}, false, false
+      put(both, "a=1 b=1 c=1")
+    end)
+
+    for closing, hears in pairs { decode = "", on_change = "a" } do
+      it(closing .. " applies no more of what it reads", function()
+        state = store:table("both", callbacks(closing))
+        put(both, "a=2 b=2")
+        assert.equal(hears, last_heard())
+      end)
+
+      it(closing .. " applies no more when it starts over", function()
+        state = store:table("both", callbacks(closing))
+        put(both, "a=2 b=2")
+        both:delete_records(3)
+        assert.equal(hears, last_heard())
+      end)
+    end
+
+    it("on_change sweeps no more", function()
+      state = store:table("both", callbacks "on_change")
+      both:delete_records(3)
+      assert.equal(1, #last_heard())
+    end)
+
+    it("on_change reads no other partition", function()
+      local many = store:topic("many", { partitions = 3 })
+      state = store:table("many", callbacks "on_change")
+      for p = 0, 2 do many:append("p" .. p, "1", { partition = p }) end
+      assert.equal("p0", last_heard())
+    end)
   end)
 
   it("yields in its callbacks", function()
@@ -362,6 +410,28 @@ describe("a state table", function()
       assert(state:update())
       assert.equal("a=1 c=2", contents(state))
       assert.same({ "b" }, gone)
+    end)
+
+    it("is not told again of what on_change raised at", function()
+      local bad, heard = false, {}
+      put(topic, "a=1 b=1 c=1 d=1")
+      local state = store:table("t", {
+        decode = function(value) return { value } end,              -- each differs from all others
+        on_change = function(key, new)
+          heard[#heard + 1] = key .. (new and new[1] or "-")
+          if bad then error("bad", 0) end
+        end,
+      })
+      put(topic, "a- b- c=2 d=2 e=2")
+      purge()
+      bad, heard = true, {}
+      for n = 1, 5 do
+        assert.equal("bad", raised(state.update, state))
+        assert.equal(n, #heard)
+      end
+      assert.equal(0, state:update())
+      table.sort(heard)
+      assert.equal("a- b- c2 d2 e2", table.concat(heard, " "))
     end)
 
     it("equals a fresh one, whatever happened", function()

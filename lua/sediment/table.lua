@@ -31,9 +31,10 @@ local TRIES = 100                         -- how often a partition is looked at 
 
 -- ---------------------------------------------------------------------------------------------------------------------------- applying
 
--- Sets the value of a key and tells on_change. `position` is the partition's position from then on; nil while starting over.
+-- Sets the value of a key and tells on_change. `position` is the partition's position from then on; nil: it stays.
 local function apply(self, p, key, value, position)
   if value ~= nil and self.decode then value = self.decode(value, key) end
+  if self.closed then return end
   local values, on_change = self.values, self.on_change
   local old = values[key]
   values[key] = value
@@ -65,6 +66,7 @@ local function apply_all(self, p, reader, seen)
     end
     if seen and key ~= nil and value ~= nil then seen[key] = true end
     if key ~= nil and offset >= position then apply(self, p, key, value, offset + 1) end
+    if self.closed then return true end
   end
 end
 
@@ -112,7 +114,7 @@ local function settle(self, p)
   for key in pairs(self.values) do
     if not seen[key] and (not self.homes or self.homes[key] == p) then gone[#gone + 1] = key end
   end
-  for _, key in ipairs(gone) do apply(self, p, key, nil) end
+  for _, key in ipairs(gone) do apply(self, p, key, nil) end      -- does nothing any more once the table is closed
   self.seen[p] = nil
 end
 
@@ -139,6 +141,7 @@ local function update_partition(self, p)
       if position == log_end or (has_read and position >= rewritten_end) then return settle(self, p) or true end
       done, message, code = follow(self, p)
     end
+    if self.closed then return true end
     if done then has_read = true
     elseif code == "offset_out_of_range" then self.starts[p] = nil
     else return nil, message, code end
