@@ -360,6 +360,26 @@ describe("a state table", function()
       assert.equal("", (heard():gsub("x:nil>1", ""):gsub("k1:1>nil", ""):gsub(" ", "")))
     end)
 
+    it("has of a key in several partitions what it has read last, as README warns", function()
+      topic:append("k", "old", { partition = 2 })
+      local state = store:table "many"
+      topic:append("k", "new", { partition = 0 })
+      assert(state:update())
+      assert.equal("new", state:get "k")
+      assert.equal("old", store:table("many"):get "k")
+    end)
+
+    it("is copied to a topic of more partitions", function()
+      for i = 1, 30 do topic:append("k" .. i, "1") end
+      for i = 1, 10 do topic:append("k" .. i, nil) end
+      local new = store:topic("new", { partitions = 5, cleanup_policy = "compact" })
+      for key, value in store:table("many"):pairs() do new:append(key, value) end
+      for i = 11, 20 do new:append("k" .. i, nil) end
+      for i = 21, 30 do new:append("k" .. i, "2") end
+      local state = store:table "new"
+      for i = 1, 30 do assert.equal(i > 20 and "2" or nil, state:get("k" .. i)) end
+    end)
+
     it("grows with the topic", function()
       for i = 1, 30 do topic:append("k" .. i, "1") end
       local state = store:table "many"
