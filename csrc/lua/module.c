@@ -11,8 +11,10 @@ static void pin(const void *inside) {
   if (dladdr(inside, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE);
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /* core.bounds(topic, partition) -> log start offset, log end offset, purge floor, end of what may be rewritten | nil, message, code.
-** What is imported counts as rewritten, but nobody reads beyond the last stable offset, and nothing there is cleaned. */
+** The last two as far as a reader comes: what is imported counts as rewritten, but nothing from the last stable offset on is cleaned. */
 static int core_bounds(lua_State *L) {
   sdm_log *log;
   sdm_log_stats s;
@@ -23,8 +25,8 @@ static int core_bounds(lua_State *L) {
   if (rc < 0) return sdml_fail(L, rc);
   sdml_pushint(L, s.log_start_offset);
   sdml_pushint(L, s.log_end_offset);
-  sdml_pushint(L, s.purge_floor);
-  sdml_pushint(L, s.rewritten_end < s.last_stable_offset ? s.rewritten_end : s.last_stable_offset);
+  sdml_pushint(L, least(s.purge_floor, s.last_stable_offset - 1));
+  sdml_pushint(L, least(s.rewritten_end, s.last_stable_offset));
   return 4;
 }
 

@@ -8,15 +8,15 @@
 --
 --   1. The table has of each key the last value below the position, or the log has had a newer record of the key from the position on. A
 --      record goes only for a newer one of its key, as a tombstone, or with the log start; reading on makes good for the first.
---   2. No tombstone from `checked` on is known to have been read before it went. Before one goes the purge floor is raised to it, so the
---      floor is asked after the reading: is it below `checked`, where that reading began, then all were there to be read, and `checked`
---      moves up to the position. Else one may have been missed, and the table starts over. While it does, none below the end that it
---      reads to can be missed: the records that the tombstone deletes went before it.
+--   2. Below `checked` no tombstone was missed. Before one goes the purge floor is raised to it, so the floor is asked after the reading:
+--      if it is below `checked`, where that reading began, all were there to be read, and `checked` moves up to the position. Else one
+--      may have been missed, and the table starts over. While it does, none below the end that it reads to can be missed: the records
+--      that the tombstone deletes went before it.
 --   3. A record may go, before it is read, for one above the end that the reader has. Before it goes, the end of what may be rewritten is
 --      raised above the newer one. So reading is done when the position is there, asked after the reading; not before that a table is
 --      current, and keys are swept. (That is invariant 1 with nothing newer from the position on.)
---   4. The log start that a table goes by is the one before it started over. Has it moved since, the last record of a key may have gone
---      with it: the next update starts over.
+--   4. The log start that a table goes by is the one before it started over. If it has moved when an update begins, the last record of a
+--      key may have gone with it, and the table starts over.
 --   5. At any moment, also when `decode` or `on_change` raises or yields, `values`, `live` and `positions` agree. A position moves past a
 --      record after the record's value was set and before `on_change` hears of it; what was cut short is done again from there.
 --   6. One update at a time: another one, from a callback or from a coroutine that runs while a callback yields, is refused, so that what
@@ -110,17 +110,18 @@ end
 -- Drops the keys that were not seen since the table began to start over.
 local function settle(self, p)
   local seen, gone = self.seen[p], {}
-  if not seen then return end
+  if not seen then return true end
   for key in pairs(self.values) do
     if not seen[key] and (not self.homes or self.homes[key] == p) then gone[#gone + 1] = key end
   end
   for _, key in ipairs(gone) do apply(self, p, key, nil) end      -- does nothing any more once the table is closed
   self.seen[p] = nil
+  return true
 end
 
 -- ----------------------------------------------------------------------------------------------------------------------------- updating
 
--- What was read before the first look of this update may go by another log start; what it reads itself goes by the start of then.
+-- A log start that moves during this update is left to the next one: else a table that reads slowly might never be done.
 local function must_start_over(self, p, start, log_end, floor, has_read)
   local known = self.starts[p]
   return not known or (known ~= start and not has_read) or floor >= self.checked[p] or self.positions[p] > log_end
@@ -138,7 +139,7 @@ local function update_partition(self, p)
     else
       local position = self.positions[p]
       self.checked[p] = position
-      if position == log_end or (has_read and position >= rewritten_end) then return settle(self, p) or true end
+      if position == log_end or (has_read and position >= rewritten_end) then return settle(self, p) end
       done, message, code = follow(self, p)
     end
     if self.closed then return true end
