@@ -208,6 +208,7 @@ typedef struct sdm_log_stats {
   int64_t clean_offset;                   /* first dirty offset: where the next cleaning begins */
   double dirty_ratio;
   int64_t purge_floor;                    /* highest offset of any tombstone that was removed, -1: none was */
+  int64_t rewritten_end;                  /* no record has gone for a newer one of its key at or above it; told before any goes */
   int64_t truncated_bytes;                /* cut from the tail at the last opening, left out by import; of a bare partition: not read, for it is no whole batch */
   int64_t corrupt_batches;                /* times that recovery, since the opening, or cleaning met a damaged one; reading does not count */
   int64_t keyless_dropped;                /* by cleaning, since the opening */
@@ -249,7 +250,9 @@ int sdm_reader_wait(sdm_reader *r, int64_t timeout_ms);
 void sdm_reader_close(sdm_reader *r);                  /* NULL is fine */
 
 /* Like sdm_reader_open, but of each key only its last record in [from, to) comes, in the order of offsets, and no keyless record. For
-** rebuilding state. Reads the part that the cleaner has cleaned once, the rest twice; memory 24 bytes or so per key of the dirty part. */
+** rebuilding state. Reads the part that the cleaner has cleaned once, the rest twice; memory 24 bytes or so per key of the dirty part.
+** A record that goes meanwhile for one above the end does not come, as from any reader: whoever needs every key reads on until it stands at
+** or above the rewritten_end that it is told after the reading. */
 int sdm_reader_open_latest(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_reader **out);
 
 #endif

@@ -150,24 +150,151 @@ describe("a state table", function()
     assert.equal("a=1 b=1 c=1", contents(state))
   end)
 
-  it("may be updated by on_change itself", function()
-    local state, heard = nil, {}
-    state = store:table("t", { on_change = function(key, new)
-      heard[#heard + 1] = key .. new
-      if state and key == "a" then state:update() end
-    end })
-    put(topic, "a=1 b=1 c=1")
-    assert.equal(3, state:update())
-    assert.equal("a1 b1 c1", table.concat(heard, " "))
-    assert.equal(3, state:offset())
+  describe("that is being updated", function()
+    local function busy(state)
+      local changes, message, code = state:update()
+      assert.is_nil(changes)
+      assert.matches("the table is just being updated", message)
+      assert.equal("busy", code)
+    end
+
+    -- A table whose `callback` calls `hook` once it is set.
+    local function hooked(callback)
+      local hook
+      local state = store:table("t", { [callback] = function(first)
+        if hook then hook(first) end
+        return first
+      end })
+      return state, function(f) hook = f end
+    end
+
+    for _, callback in ipairs { "decode", "on_change" } do
+      it("refuses to be updated by " .. callback, function()
+        local state, set_hook = hooked(callback)
+        put(topic, "a=1 b=1")
+        set_hook(function()
+          set_hook(nil)
+          put(topic, "a- b=2")
+          busy(state)
+        end)
+        assert(state:update())
+        assert(state:update())
+        assert.equal("b=2", contents(state))
+        assert.equal(4, state:offset())
+      end)
+
+      it("refuses to be updated by another coroutine while " .. callback .. " yields", function()
+        local state, set_hook = hooked(callback)
+        set_hook(coroutine.yield)
+        put(topic, "a=1")
+        local co = coroutine.create(function() return state:update() end)
+        assert(coroutine.resume(co))
+        put(topic, "a-")
+        busy(state)
+        set_hook(nil)
+        assert.same({ true, 1 }, { coroutine.resume(co) })
+        assert.equal(1, state:update())
+        assert.equal("", contents(state))
+      end)
+
+      it("is free again when " .. callback .. " raised", function()
+        local state, set_hook = hooked(callback)
+        set_hook(function() error("bad", 0) end)
+        put(topic, "a=1")
+        assert.equal("bad", raised(state.update, state))
+        set_hook(nil)
+        assert(state:update())
+        assert.equal("a=1", contents(state))
+      end)
+
+      it("is free again when the coroutine that it was updated in is collected, " .. callback .. " not done", function()
+        local state, set_hook = hooked(callback)
+        set_hook(coroutine.yield)
+        put(topic, "a=1")
+        coroutine.wrap(function() state:update() end)()
+        collectgarbage()
+        collectgarbage()
+        set_hook(nil)
+        assert(state:update())
+        assert.equal("a=1", contents(state))
+      end)
+    end
+
+    it("refuses while it starts over", function()
+      local both = store:topic("both", { cleanup_policy = "compact,delete" })
+      local hook
+      put(both, "a=1 b=1")
+      local state = store:table("both", { decode = function(value)
+        if hook then hook() end
+        return value
+      end })
+      put(both, "a=2 b=2")
+      assert.equal(1, both:delete_records(1))
+      function hook()
+        hook = nil
+        put(both, "a- b-")
+        busy(state)
+      end
+      assert(state:update())
+      assert(state:update())
+      assert.equal("", contents(state))
+    end)
   end)
 
-  it("may be closed by on_change itself", function()
-    local state
-    state = store:table("t", { on_change = function() if state then state:close() end end })
-    put(topic, "a=1 b=1")
-    state:update()
-    assert.matches("use after close", raised(state.get, state, "a"))
+  describe("that is closed by", function()
+    local both, state, heard, ready, closed
+
+    local function callbacks(closing)
+      local function close(at)
+        assert(not closed, "called after close")
+        if ready and closing == at then closed = state:close() end
+      end
+      return {
+        decode = function(value) close "decode" return value end,
+        on_change = function(key) heard[#heard + 1] = key close "on_change" end,
+      }
+    end
+
+    -- What on_change hears in the update that closes the table.
+    local function last_heard()
+      heard, ready = {}, true
+      assert(state:update())
+      assert.matches("use after close", raised(state.get, state, "a"))
+      return table.concat(heard, " ")
+    end
+
+    before_each(function()
+      both, heard, ready, closed = store:topic("both", { cleanup_policy = "compact,delete" }), {}, false, false
+      put(both, "a=1 b=1 c=1")
+    end)
+
+    for closing, hears in pairs { decode = "", on_change = "a" } do
+      it(closing .. " applies no more of what it reads", function()
+        state = store:table("both", callbacks(closing))
+        put(both, "a=2 b=2")
+        assert.equal(hears, last_heard())
+      end)
+
+      it(closing .. " applies no more when it starts over", function()
+        state = store:table("both", callbacks(closing))
+        put(both, "a=2 b=2")
+        both:delete_records(3)
+        assert.equal(hears, last_heard())
+      end)
+    end
+
+    it("on_change sweeps no more", function()
+      state = store:table("both", callbacks "on_change")
+      both:delete_records(3)
+      assert.equal(1, #last_heard())
+    end)
+
+    it("on_change reads no other partition", function()
+      local many = store:topic("many", { partitions = 3 })
+      state = store:table("many", callbacks "on_change")
+      for p = 0, 2 do many:append("p" .. p, "1", { partition = p }) end
+      assert.equal("p0", last_heard())
+    end)
   end)
 
   it("yields in its callbacks", function()
@@ -261,6 +388,26 @@ describe("a state table", function()
       assert.equal("", (heard():gsub("x:nil>1", ""):gsub("k1:1>nil", ""):gsub(" ", "")))
     end)
 
+    it("has of a key in several partitions what it has read last, as README warns", function()
+      topic:append("k", "old", { partition = 2 })
+      local state = store:table "many"
+      topic:append("k", "new", { partition = 0 })
+      assert(state:update())
+      assert.equal("new", state:get "k")
+      assert.equal("old", store:table("many"):get "k")
+    end)
+
+    it("is copied to a topic of more partitions", function()
+      for i = 1, 30 do topic:append("k" .. i, "1") end
+      for i = 1, 10 do topic:append("k" .. i, nil) end
+      local new = store:topic("new", { partitions = 5, cleanup_policy = "compact" })
+      for key, value in store:table("many"):pairs() do new:append(key, value) end
+      for i = 11, 20 do new:append("k" .. i, nil) end
+      for i = 21, 30 do new:append("k" .. i, "2") end
+      local state = store:table "new"
+      for i = 1, 30 do assert.equal(i > 20 and "2" or nil, state:get("k" .. i)) end
+    end)
+
     it("grows with the topic", function()
       for i = 1, 30 do topic:append("k" .. i, "1") end
       local state = store:table "many"
@@ -313,6 +460,28 @@ describe("a state table", function()
       assert.same({ "b" }, gone)
     end)
 
+    it("is not told again of what on_change raised at", function()
+      local bad, heard = false, {}
+      put(topic, "a=1 b=1 c=1 d=1")
+      local state = store:table("t", {
+        decode = function(value) return { value } end,              -- each differs from all others
+        on_change = function(key, new)
+          heard[#heard + 1] = key .. (new and new[1] or "-")
+          if bad then error("bad", 0) end
+        end,
+      })
+      put(topic, "a- b- c=2 d=2 e=2")
+      purge()
+      bad, heard = true, {}
+      for n = 1, 5 do
+        assert.equal("bad", raised(state.update, state))
+        assert.equal(n, #heard)
+      end
+      assert.equal(0, state:update())
+      table.sort(heard)
+      assert.equal("a- b- c2 d2 e2", table.concat(heard, " "))
+    end)
+
     it("equals a fresh one, whatever happened", function()
       math.randomseed(7)
       local state = store:table "t"
@@ -330,6 +499,123 @@ describe("a state table", function()
           assert.equal(n, state:count())
         end
       end
+    end)
+  end)
+
+  describe("while the topic is compacted under it", function()
+    local state, hook
+
+    -- Once it is set, runs at the next value that is read, in the middle of the reading, and once only.
+    local function decode(value)
+      local run = hook
+      hook = nil
+      if run then run() end
+      return value
+    end
+
+    local function compact(times)
+      topic:roll()
+      for _ = 1, times or 1 do assert(topic:compact { force = true }) end
+    end
+
+    -- Each in a segment of its own, as a reader holds the one that it stands in.
+    local function put_apart(words)
+      for word in words:gmatch "%S+" do
+        put(topic, word)
+        topic:roll()
+      end
+    end
+
+    before_each(function() hook = nil end)
+
+    it("misses no deletion that goes before it is read", function()
+      put_apart "k=1"
+      state = store:table("t", { decode = decode })
+      put_apart "x=1 k-"
+      hook = function() compact(2) end
+      assert(state:update())
+      assert.equal(2, topic:stats().partitions[0].purge_floor)
+      assert.equal("x=1", contents(state))
+    end)
+
+    it("misses none when it was cut short in between", function()
+      put_apart "k=1"
+      state = store:table("t", { decode = decode })
+      put_apart "x=1 k- y=1 z=1"
+      local function bad() error("bad", 0) end
+      hook = function()
+        compact(2)
+        hook = function() hook = bad end               -- at y; at z the position is past the deletion
+      end
+      assert.equal("bad", raised(state.update, state))
+      assert.equal(4, state:offset())
+      assert(state:update())
+      assert.equal("x=1 y=1 z=1", contents(state))
+    end)
+
+    it("misses none that came while it started over", function()
+      local both = store:topic("both", { cleanup_policy = "compact,delete", delete_retention_ms = 0, segment_bytes = 100 })
+      topic = both
+      put_apart "gone=1 k=1"
+      state = store:table("both", { decode = decode })
+      put_apart "x=1"
+      both:delete_records(1)
+      hook = function()
+        put_apart "y=1 k- z=1"
+        compact()
+        hook = compact                                 -- at y, behind the end that starting over had: k's last record goes
+      end
+      assert(state:update())
+      assert.equal(4, both:stats().partitions[0].purge_floor)
+      assert.equal("x=1 y=1 z=1", contents(state))
+    end)
+
+    it("has every key at the opening", function()
+      put_apart "a=1 b=1"
+      hook = function() put_apart "b=2" compact() end
+      assert.equal("a=1 b=2", contents(store:table("t", { decode = decode })))
+    end)
+
+    it("has every key when it starts over, and tells of none that is gone", function()
+      local options, heard = listener { decode = decode }
+      topic = store:topic("both", { cleanup_policy = "compact,delete" })
+      put_apart "gone=1 b=1"
+      state = store:table("both", options)
+      put_apart "a=1 b=2"
+      topic:delete_records(1)
+      heard()
+      hook = function() put_apart "b=3" compact() end
+      assert(state:update())
+      assert.equal("a=1 b=3", contents(state))
+      assert.equal("a:nil>1 b:1>3 gone:1>nil", heard())
+    end)
+
+    it("has nothing older than what was there when the update began", function()
+      put_apart "b=1"
+      state = store:table("t", { decode = decode })
+      put_apart "a=1 b=2"
+      hook = function() put_apart "b=3" compact() end
+      assert(state:update())
+      assert.equal("a=1 b=3", contents(state))
+    end)
+
+    it("gives up when that never ends, and goes on at the next update", function()
+      put_apart "a=1"
+      local rounds = 0
+      local function again()
+        rounds = rounds + 1
+        put_apart "a=2"
+        compact()
+        hook = again
+      end
+      state = store:table("t", { decode = decode })
+      put_apart "a=1"
+      hook = again
+      assert.equal("busy", select(3, state:update()))
+      hook = nil
+      assert(state:update())
+      assert.equal("a=2", contents(state))
+      assert.equal(rounds + 2, state:offset())
     end)
   end)
 

@@ -11,7 +11,10 @@ static void pin(const void *inside) {
   if (dladdr(inside, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE);
 }
 
-/* core.bounds(topic, partition) -> log start offset, log end offset, purge floor | nil, message, code */
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* core.bounds(topic, partition) -> log start offset, log end offset, purge floor, end of what may be rewritten | nil, message, code.
+** The last two as far as a reader comes: what is imported counts as rewritten, but nothing from the last stable offset on is cleaned. */
 static int core_bounds(lua_State *L) {
   sdm_log *log;
   sdm_log_stats s;
@@ -22,21 +25,15 @@ static int core_bounds(lua_State *L) {
   if (rc < 0) return sdml_fail(L, rc);
   sdml_pushint(L, s.log_start_offset);
   sdml_pushint(L, s.log_end_offset);
-  sdml_pushint(L, s.purge_floor);
-  return 3;
-}
-
-/* core.closed(store) -> boolean */
-static int core_closed(lua_State *L) {
-  const sdml_store *s = luaL_checkudata(L, 1, SDML_STORE);
-  lua_pushboolean(L, s->closed);
-  return 1;
+  sdml_pushint(L, least(s.purge_floor, s.last_stable_offset - 1));
+  sdml_pushint(L, least(s.rewritten_end, s.last_stable_offset));
+  return 4;
 }
 
 static void add_functions(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "open", sdml_store_open }, { "open_partition", sdml_partition_open }, { "bounds", core_bounds },
-    { "reader", sdml_reader_of_topic }, { "load", sdml_reader_load }, { "closed", core_closed },
+    { "reader", sdml_reader_of_topic }, { "load", sdml_reader_load }, { "life", sdml_store_life },
     { "key", sdml_key }, { NULL, NULL },
   };
   for (const luaL_Reg *f = functions; f->name; f++) {

@@ -23,7 +23,7 @@ typedef struct sdml_object {
 } sdml_object;
 
 /* Fields of a userdata's companion table. */
-enum { SDML_OWNER = 1, SDML_CLOCK = 2, SDML_PATH = 3, SDML_ON_CORRUPT = 4 };
+enum { SDML_OWNER = 1, SDML_CLOCK = 2, SDML_PATH = 3, SDML_ON_CORRUPT = 4, SDML_LIFE = 5 };
 
 typedef struct sdml_store {
   sdml_object object;
@@ -114,6 +114,7 @@ void sdml_set_int(lua_State *L, const char *name, int64_t value);          /* fi
 void sdml_open_store(lua_State *L);                                        /* each pushes its table of methods */
 int sdml_store_open(lua_State *L);
 void sdml_open_topic(lua_State *L);
+int sdml_store_life(lua_State *L);                                         /* core.life */
 int sdml_store_topic(lua_State *L);                                        /* store:topic */
 sdml_topic *sdml_topic_self(lua_State *L, int64_t *now);                   /* open, and the time; raises use after close */
 sdml_topic *sdml_topic_check(lua_State *L, int arg);                       /* open; for functions that are no methods */

@@ -78,8 +78,35 @@ int sdml_store_open(lua_State *L) {
   return 1;
 }
 
-static int close_store(sdml_store *s, int64_t now) {
+/* core.life(store) -> {closed = boolean}, the same at each call: for who asks too often to call C for it. */
+int sdml_store_life(lua_State *L) {
+  sdml_store *s = luaL_checkudata(L, 1, SDML_STORE);
+  lua_settop(L, 1);
+  sdml_getcompanion(L, 1);
+  lua_rawgeti(L, 2, SDML_LIFE);
+  if (!lua_isnil(L, -1)) return 1;
+  lua_createtable(L, 0, 1);
+  lua_pushboolean(L, s->closed);
+  lua_setfield(L, -2, "closed");
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, 2, SDML_LIFE);
+  return 1;
+}
+
+/* The field is there: nothing is allocated. */
+static void end_life(lua_State *L) {
+  sdml_getcompanion(L, 1);
+  lua_rawgeti(L, -1, SDML_LIFE);
+  if (lua_istable(L, -1)) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "closed");
+  }
+  lua_pop(L, 2);
+}
+
+static int close_store(lua_State *L, sdml_store *s, int64_t now) {
   sdm_store *store = s->store;
+  end_life(L);
   s->closed = true;
   s->store = NULL;
   return store ? sdm_store_close(store, now) : 0;
@@ -89,10 +116,10 @@ static int store_close(lua_State *L) {
   sdml_store *s = sdml_self(L, SDML_STORE);
   int64_t now = 0;
   if (!s->closed && !sdml_try_now(L, 1, s, &now)) {
-    close_store(s, now);
+    close_store(L, s, now);
     return lua_error(L);
   }
-  int rc = close_store(s, now);
+  int rc = close_store(L, s, now);
   if (rc < 0) return sdml_fail(L, rc);
   lua_pushboolean(L, 1);
   return 1;
@@ -101,7 +128,7 @@ static int store_close(lua_State *L) {
 /* May run while Lua closes down, when the clock cannot be asked. */
 static int store_gc(lua_State *L) {
   sdml_store *s = sdml_self(L, SDML_STORE);
-  close_store(s, sdml_last_now(s));
+  close_store(L, s, sdml_last_now(s));
   return 0;
 }
 

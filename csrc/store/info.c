@@ -96,6 +96,7 @@ static int sum_sizes(sdm_log *l, void *context) {
 static void take_counters(const sdm_control *c, sdm_log_stats *out) {
   out->durable_offset = atomic_load(&c->durable_end);
   out->purge_floor = atomic_load(&c->purge_floor);
+  out->rewritten_end = atomic_load(&c->cleaned_end);
   out->truncated_bytes = atomic_load(&c->truncated_bytes);
   out->corrupt_batches = atomic_load(&c->corrupt_batches);
   out->keyless_dropped = atomic_load(&c->keyless_dropped);

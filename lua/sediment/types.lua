@@ -126,10 +126,11 @@ function store:stats() end
 ---decode: makes the value that the table keeps; nil: the key has no value. When it raises, the table stays in front of that record, and
 ---`update` (or the opening) raises again until it succeeds; a table that is opened anew decodes only the last value of each key.
 ---on_change: hears of each live key at opening, and then of every change; `new` is nil when the key is gone. When it
----raises, the change is made all the same, and it is not called again for it.
+---raises, the change is made all the same, and it is not called again for it. Of a key in several partitions, as after their number has
+---grown, the table has what it has read last (README, Caveats).
 ---@return sediment.table? table
 ---@return string? message
----@return sediment.code? code `unknown_topic`, `corrupt`, `io`, `unsupported`
+---@return sediment.code? code `unknown_topic`, `busy`, `corrupt`, `io`, `unsupported`
 function store:table(topic_name, options) end
 
 ---Seals and checkpoints; what was appended is in its file on return, though not synced. Topics, iterators and tables of the store raise
@@ -309,7 +310,7 @@ function topic:config() end
 function topic:describe() end
 
 ---Sets configs; those in the second list go back to the store's default; one in both is refused. More `partitions` may be given, never
----fewer.
+---fewer; most keys go to another one then, and what they have stays where it is (README, Caveats).
 ---@param config table<string, sediment.value>
 ---@param names? string[]
 ---@return true? done
