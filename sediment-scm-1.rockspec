@@ -116,6 +116,7 @@ build = {
         "csrc/store/config.c",
         "csrc/store/config_nearest.c",
         "csrc/store/config_parse.c",
+        "csrc/store/flusher.c",
         "csrc/store/folders.c",
         "csrc/store/import.c",
         "csrc/store/info.c",

@@ -216,6 +216,12 @@ typedef struct sdm_log_stats {
 
 int sdm_log_get_stats(sdm_log *l, int64_t now, sdm_log_stats *out);
 
+/* A flush for callers that must not wait, such as event loops: a thread of the process does it (started here; so not before a fork). *ticket is for
+** sdm_topic_flush_poll: 1 and the durable offset, 0 while it is not done, or why it failed, with the codes of sdm_log_flush. Any thread may poll, any number of
+** times; what was appended before the beginning is durable then. SDM_IO: no thread. */
+int sdm_topic_flush_begin(sdm_topic *t, int32_t partition, int64_t now, uint64_t *ticket);
+int sdm_topic_flush_poll(sdm_topic *t, int32_t partition, uint64_t ticket, int64_t *durable);
+
 /* ---- waiting ---- */
 
 enum { SDM_INTERRUPTED = 2, SDM_ENDED = 3 };

@@ -1,4 +1,4 @@
-/* Waiting for records: what topics, partitions and iterators share of it. A wait blocks the Lua state's thread, but not its signals. */
+/* Waiting: for records, what topics, partitions and iterators share of it; for a flush, by looking. A wait blocks the Lua state's thread, but not its signals. */
 #include "base/clock.h"
 #include "lua/sdml.h"
 
@@ -35,6 +35,27 @@ int sdml_push_waited(lua_State *L, int rc, sdm_log *log) {
   if (rc == 1) rc = sdm_log_latest(log, &end);
   if (rc < 0) return sdml_fail(L, rc);
   if (end >= 0) sdml_pushint(L, end);
+  else lua_pushnil(L);
+  return 1;
+}
+
+/* core.flush_begin(topic, partition) -> ticket | nil, message, code */
+int sdml_flush_begin(lua_State *L) {
+  uint64_t ticket;
+  sdml_topic *t = sdml_topic_check(L, 1);
+  int rc = sdm_topic_flush_begin(t->topic, (int32_t)sdml_int(L, 2, 2, "partition"), sdml_last_now(t->store), &ticket);
+  if (rc < 0) return sdml_fail(L, rc);
+  sdml_pushint(L, ticket);
+  return 1;
+}
+
+/* core.flush_poll(topic, partition, ticket) -> durable offset | nil while it is not done | nil, message, code */
+int sdml_flush_poll(lua_State *L) {
+  int64_t durable;
+  sdml_topic *t = sdml_topic_check(L, 1);
+  int rc = sdm_topic_flush_poll(t->topic, (int32_t)sdml_int(L, 2, 2, "partition"), (uint64_t)sdml_int(L, 3, 3, "ticket"), &durable);
+  if (rc < 0) return sdml_fail(L, rc);
+  if (rc == 1) sdml_pushint(L, durable);
   else lua_pushnil(L);
   return 1;
 }

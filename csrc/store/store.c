@@ -374,6 +374,8 @@ static int close_last(sdm_store *s, int64_t now) {
   int rc = 0;
   if (s->fork_count != sdm_fork_count()) return 0;         /* threads and locks are the parent's; it goes on */
   sdm_background_stop(s);
+  sdm_flusher_stop(s->flusher);
+  s->flusher = NULL;
   if (s->env.writable) {
     rc = close_logs(s, now);
     if (rc == 0) leave_clean_mark(s);

@@ -14,6 +14,7 @@
 
 #include "log/log.h"
 #include "store/config.h"
+#include "store/flusher.h"
 #include "store/topics_file.h"
 
 #define SDM_LOCK_NAME "sediment.lock"
@@ -59,6 +60,7 @@ struct sdm_store {
   uint64_t topics_generation;
   sdm_config_set defaults;
   sdm_options options;
+  sdm_flusher *flusher;                    /* NULL: nobody has asked for it */
   sdm_open_log *logs;
   size_t log_count, log_capacity;
 };

@@ -278,6 +278,35 @@ int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64
   return rc;
 }
 
+/* ---- flushing in another thread ---- */
+
+static int flusher_of(sdm_store *s, sdm_flusher **out) {
+  sdm_mutex_lock(&s->lock);
+  int rc = s->flusher ? 0 : sdm_flusher_start(&s->flusher);
+  *out = s->flusher;
+  sdm_mutex_unlock(&s->lock);
+  return rc;
+}
+
+int sdm_topic_flush_begin(sdm_topic *t, int32_t partition, int64_t now, uint64_t *ticket) {
+  sdm_flusher *f;
+  sdm_log *l;
+  int rc = sdm_topic_log(t, partition, now, &l);
+  if (rc == 0) rc = sdm_log_check_writable(l);
+  if (rc == 0) rc = flusher_of(t->store, &f);
+  return rc == 0 ? sdm_flusher_begin(f, l, now, ticket) : rc;
+}
+
+int sdm_topic_flush_poll(sdm_topic *t, int32_t partition, uint64_t ticket, int64_t *durable) {
+  sdm_flusher *f;
+  sdm_log *l;
+  int rc = sdm_topic_log(t, partition, atomic_load(&t->store->last_now), &l);
+  if (rc == 0) rc = flusher_of(t->store, &f);
+  if (rc == 0) rc = sdm_flusher_poll(f, l, ticket);
+  if (rc == 1) *durable = atomic_load(&l->control->durable_end);
+  return rc;
+}
+
 /* ---- where a record goes ---- */
 
 static int32_t choose(sdm_topic *t, const sdm_record *r) {
