@@ -65,6 +65,7 @@ look() {
     have luacheck || missing need lua-check 'checks the Lua code'
     have luarocks || missing need luarocks 'checks the rockspec'
     nginx_lua || missing wish 'nginx-light libnginx-mod-http-lua' 'nginx with the Lua module (or OpenResty), for the nginx specs'
+    have curl || missing wish curl 'asks nginx, for the same'
 }
 
 # Kafka's jars themselves come from Maven's repository (spec/kafka/referee).
