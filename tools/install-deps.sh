@@ -20,14 +20,7 @@ header() {                                # header NAME [PKG-CONFIG NAME...]: ca
     echo "#include <$name>" | cc -E $flags - > /dev/null 2>&1
 }
 
-nginx_lua() {
-    have openresty && return 0
-    { have nginx || [ -x /usr/sbin/nginx ]; } || return 1
-    for d in /usr/lib/nginx/modules /usr/lib64/nginx/modules /usr/local/lib/nginx/modules /usr/share/nginx/modules; do
-        [ ! -e "$d/ngx_http_lua_module.so" ] || return 0
-    done
-    PATH=$PATH:/usr/sbin nginx -V 2>&1 | grep -q 'lua[-_]nginx'
-}
+nginx_lua() { sh "$(dirname "$0")/find-nginx.sh" > /dev/null; }
 
 offered() {                               # is the package to be had?
     have apt-cache && apt-cache policy "$1" 2> /dev/null | grep -q 'Candidate: [^(]'

@@ -11,38 +11,11 @@ server.__index = server
 
 local function trim(text) return (text:gsub("%s+$", "")) end
 
-local function first_that(test, list)
-  for path in list:gmatch "%S+" do
-    if disk.run(test .. " '" .. path .. "' 2> /dev/null") == 0 then return path end
-  end
-end
-
-local binary = trim(scripts.shell "PATH=$PATH:/usr/sbin; command -v openresty || command -v nginx")
-local modules = first_that("test -d",
-  "/usr/lib/nginx/modules /usr/lib64/nginx/modules /usr/local/lib/nginx/modules /usr/share/nginx/modules")
-
--- Debian's nginx loads the Lua module; OpenResty, and who has built it in, does not.
-local function load_modules()
-  local lines = {}
-  for _, name in ipairs { "ndk_http_module", "ngx_http_lua_module" } do
-    local path = modules and modules .. "/" .. name .. ".so"
-    if path and disk.exists(path) then lines[#lines + 1] = "load_module " .. path .. ";" end
-  end
-  return table.concat(lines, "\n")
-end
-
-local function find_what_is_missing()
-  if disk.run "command -v curl > /dev/null" ~= 0 then return "needs curl" end
-  if binary == "" then return "needs nginx" end
-  if load_modules() ~= "" or disk.run("'" .. binary .. "' -V 2>&1 | grep -q 'lua[-_]nginx'") == 0 then return end
-  return "needs nginx's Lua module"
-end
+local binary, modules = scripts.shell("sh '" .. scripts.root .. "/tools/find-nginx.sh'"):match "^([^\n]+)\n(.*)"
+local has_curl = disk.run "command -v curl > /dev/null" == 0
 
 --- What a spec that needs a server should skip with; nil: nothing is missing.
-server.missing = find_what_is_missing()
-
-server.modules = load_modules
-server.binary = binary
+server.missing = not binary and "needs nginx with its Lua module" or not has_curl and "needs curl" or nil
 
 -- The module is LuaJIT's whatever runs the spec.
 local LUA = ('lua_package_path "%s/lua/?.lua;%s/lua/?/init.lua;%s/spec/?.lua;;";\n'):format(scripts.root, scripts.root, scripts.root) ..
@@ -69,9 +42,12 @@ http {
     local done, why = pcall(function()
       %(init_worker)
     end)
-    events = io.open("%(folder)/events", "a")
+    local ffi = require "ffi"
+    ffi.cdef "int hold(const char *path, int flags) __asm__(\"open\");"
+    ffi.C.hold("%(folder)/events", 1)      -- until the process ends: Lua would close it before the store
+    local events = io.open("%(folder)/events", "a")
     events:write(done and "worker " .. ngx.worker.pid() or "failed: " .. tostring(why), "\n")
-    events:flush()
+    events:close()
   }
   %(http)
   server {
@@ -89,7 +65,6 @@ end
 local RUN = [[
 cd '%s' && mkfifo events && '%s' -p "$PWD" -c nginx.conf 2>&1 || exit
 timeout 120 cat events || kill $(cat nginx.pid)
-master=$(cat nginx.pid 2> /dev/null) && timeout 10 tail --pid=$master -s 0.01 -f /dev/null
 ]]
 
 --- Starts nginx, and returns when all its workers have. `conf` has parts of the configuration: main, init_worker, http, server, and the
@@ -99,7 +74,7 @@ function server.start(conf)
   disk.run("mkdir '" .. folder .. "'")
   local self = setmetatable({ folder = folder, socket = folder .. "/socket", count = conf.workers or 4 }, server)
   local user = trim(scripts.shell "id -u") == "0" and "user root;" or ""
-  local values = { modules = load_modules(), user = user, lua = LUA, workers = self.count, folder = folder, socket = self.socket }
+  local values = { modules = modules, user = user, lua = LUA, workers = self.count, folder = folder, socket = self.socket }
   for name, text in pairs(conf) do values[name] = text end
   disk.write(folder .. "/nginx.conf", fill(fill(CONF, values), values))
   self.pipe = assert(io.popen(RUN:format(folder, binary)))
@@ -174,7 +149,7 @@ function server:load(url, parallel)
   end
 end
 
---- Ends it in order, and waits until its last process is gone. May be called again.
+--- Ends it in order, and waits until its last worker is gone. May be called again.
 function server:stop()
   if not self.pipe then return end
   if disk.exists(self.folder .. "/nginx.pid") then self:signal "QUIT" end
