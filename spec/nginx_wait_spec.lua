@@ -34,7 +34,8 @@ describe("resty.sediment waits", function()
       content_by_lua_block {
         ngx.say "following"
         ngx.flush(true)
-        local options = { from = tonumber(ngx.var.arg_from), to = tonumber(ngx.var.arg_to), timeout_ms = tonumber(ngx.var.arg_ms), follow = true }
+        local options = { follow = true, timeout_ms = tonumber(ngx.var.arg_ms) }
+        options.from, options.to = tonumber(ngx.var.arg_from), tonumber(ngx.var.arg_to)
         local done, err = pcall(function()
           for offset, key in topic:records(options) do
             ngx.say(offset, " ", key)
