@@ -131,6 +131,72 @@ describe("resty.sediment", function()
     end
   end)
 
+  it("loses nothing when old workers are cut off", function()
+    start {
+      main = "worker_shutdown_timeout 50ms;",
+      server = [[
+        location /stay { content_by_lua_block {
+          topic:append("staying", ngx.worker.pid())
+          repeat ngx.sleep(0.001) until false
+        } }
+      ]],
+    }
+    local p = nginx:begin "/stay"
+    waits(0)
+    nginx:reload()
+    assert.matches("curl: %(52%) Empty reply", p:read "*a")
+    p:close()
+    assert.equal("k 1\n", nginx:get "/append?key=k")
+    assert.equal(2, ledger.check(topic, { staying = 0, k = 1 }))
+  end)
+
+  it("shares its store with the plain module in a thread of nginx's", function()
+    start {
+      main = "thread_pool sediment threads=1;",
+      server = [[
+        location /compact { content_by_lua_block {
+          ngx.say(select(2, ngx.run_worker_thread("sediment", "nginx.compact_now", "run", "]] .. path .. [[", "t")))
+        } }
+      ]],
+    }
+    topic:alter { cleanup_policy = "compact" }
+    for _ = 1, 3 do nginx:get "/append?key=k" end
+    assert.equal("1\n", nginx:get "/compact")
+    assert.equal("k 3\n", nginx:get "/append?key=k")
+  end)
+
+  it("does what the synopsis of the documentation shows", function()
+    local conf = disk.read(scripts.root .. "/docs/openresty.md"):match "## Synopsis.-```nginx(.-)```"
+    local init_worker, http = conf:match "init_worker_by_lua_block {\n(.-)\n  }\n(.*)\n}\n$"
+    nginx = server.start {
+      init_worker = init_worker:gsub("/var/lib/app/log", path),
+      http = http:gsub("listen 8080", "listen unix:%%(folder)/8080"),
+    }
+    nginx.socket = nginx.folder .. "/8080"
+    assert.equal("hello\n", nginx:get "/")
+    assert.equal("0\n", nginx:get("/orders?id=a", "-d text"))
+    assert.equal("a=text", support.words(store:topic("orders"):records()))
+    assert.equal("unix:=GET / HTTP/1.1", support.words(store:topic("requests"):records()))
+    local p, finish = nginx:begin "/tail", nginx:load("/?", 2)
+    assert.matches("^%d+ unix: GET /%?%d+ HTTP/1.1$", p:read "*l")
+    finish()
+    nginx:stop()
+    p:close()
+  end)
+
+  it("refuses a reload with Lua files of another version", function()
+    local folder = support.foreign()
+    disk.copy(scripts.root .. "/lua", folder .. "lua")
+    local lua = 'lua_package_path "%slua/?.lua;%slua/?/init.lua;;"; lua_package_cpath "%s/build/luajit/?.so;;";'
+    start { lua = lua:format(folder, folder, scripts.root), http = 'init_by_lua_block { require "resty.sediment" }' }
+    local file = folder .. "lua/sediment/init.lua"
+    disk.write(file, (disk.read(file):gsub('VERSION = "[%d.]+"', 'VERSION = "9.9.9"', 1)))
+    nginx:signal "HUP"
+    local command = "timeout 20 sh -c 'until grep -q \"they come from different installations\" \"%s/error.log\"; do sleep 0.01; done'"
+    assert.equal(0, disk.run(command:format(nginx.folder)))
+    assert.equal("k 0\n", nginx:get "/append?key=k")
+  end)
+
   it("opens in the workers what init_by_lua was given, and nothing in the master", function()
     nginx = server.start {
       http = ([[init_by_lua_block {
