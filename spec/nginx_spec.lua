@@ -242,6 +242,50 @@ describe("resty.sediment", function()
     nginx:stop()
   end)
 
+  it("refuses what the plain module refuses, in the same words, at the caller's line", function()
+    start { server = [[
+      location /run { content_by_lua_block {
+        ngx.req.read_body()
+        local f = assert(loadstring("return function(sediment, store, topic) " .. ngx.req.get_body_data() .. " end", "=here"))()
+        local done, message = pcall(f, require "resty.sediment", store, topic)
+        ngx.say((tostring(message)))
+      } }
+    ]] }
+    local sediment = require "sediment"
+    for line in ([[
+      sediment.open()
+      sediment.open("x", { bad = 1 })
+      store:topic()
+      store:topic("t", { bad = 1 })
+      store:table()
+      store:table("t", 1)
+      store:table("t", { decode = 1 })
+      store:table("t", { bad = 1 })
+      topic:append({}, 1)
+      topic:append("k", "v", { sync = 1 })
+      topic:append({}, "v", { sync = true })
+      topic:append_batch({ { bad = 1 } }, { sync = true })
+      topic:wait("x")
+      topic:wait(0, -1)
+      topic:wait(0, 1.5)
+      topic:wait(0, 1, "x")
+      topic:latest("x")
+      topic:flush("x")
+      topic:delete_records("x")
+      topic:records(1)
+      topic:records { follow = 1 }
+      topic:records { follow = true, from = {} }
+      topic:records { follow = true, timeout_ms = -1 }
+      topic:records { follow = true, timeout_ms = 0.5 }
+      topic:records { timeout_ms = 1 }
+      for _ in topic:records { from = 99, follow = true } do break end]]):gmatch "[^\n]+" do
+      local load_text = rawget(_G, "loadstring") or load
+      local f = assert(load_text("return function(sediment, store, topic) " .. line .. " end", "=here"))()
+      local message = tostring(support.raised(f, sediment, store, topic)):gsub("got no value", "got nil")
+      assert.equal(message .. "\n", nginx:get("/run", "--data-binary '" .. line .. "'"))
+    end
+  end)
+
   describe("in every phase", function()
     -- The table of docs/openresty.md: what a call does, by call and by the title of a column.
     local function documented()

@@ -25,15 +25,21 @@ Topic.__index = Topic
 
 -- ---------------------------------------------------------------------------------------------------------------------- passing calls on
 
--- Results of a pcall of the plain method: what it raises names the line `level` above, the method, and the arguments as a caller of the
--- method counts them.
+-- Raises what a plain function raised, at the line `level` above. A plain method that was not called as one counts its object, and is not
+-- named.
+local function raise_to(level, call, self, message)
+  if type(message) ~= "string" then error(message, 0) end
+  message = message:gsub("^%S*resty/sediment[%w/]*%.lua:%d+: ", "")
+  message = message:gsub("^bad argument #(%d+) to '([^']*)'", function(n, name)
+    return ("bad argument #%d to '%s'"):format(name == call and n or n - self, call)
+  end)
+  error(message, level + 1)
+end
+
+-- The results of a pcall of a plain method, or what it raised.
 local function relay_to(level, call, ok, ...)
   if ok then return ... end
-  local message = ...
-  if type(message) ~= "string" then error(message, 0) end
-  message = message:gsub("^%S*resty/sediment%.lua:%d+: ", "")
-  message = message:gsub("^bad argument #(%d+) to '%?'", function(n) return ("bad argument #%d to '%s'"):format(n - 1, call) end)
-  error(message, level)
+  raise_to(level, call, 1, (...))
 end
 
 -- The same as the last thing that a method does, which leaves the caller of the method the nearest.
@@ -97,7 +103,8 @@ local function open(path, options)
     if type(path) ~= "string" then error("bad argument #1 to 'open' (path: string expected, got " .. type(path) .. ")", 2) end
     return setmetatable({ path = path, options = options }, Store)
   end
-  local store, message, code = relay_to(3, "open", pcall(sediment.open, path, options))
+  local ok, store, message, code = pcall(sediment.open, path, options)
+  if not ok then raise_to(2, "open", 0, store) end
   if not store then return nil, message, code end
   return setmetatable({ path = path, options = options, plain = store }, Store)
 end
@@ -134,8 +141,11 @@ function Topic:__tostring() return Topic.__name .. " (" .. self.name .. ")" end
 -- ------------------------------------------------------------------------------------------------------------------- waiting for records
 
 local function check_timeout(call, number, timeout_ms)
-  if timeout_ms == nil or (type(timeout_ms) == "number" and timeout_ms >= 0) then return end
-  error(("bad argument #%d to '%s' (timeout_ms: 0 or more expected, got %s)"):format(number, call, tostring(timeout_ms)), 3)
+  if timeout_ms == nil then return end
+  local whole = type(timeout_ms) == "number" and timeout_ms % 1 == 0
+  if whole and timeout_ms >= 0 then return end
+  local wanted = whole and "0 or more" or "a whole number within 2^53"
+  error(("bad argument #%d to '%s' (timeout_ms: %s expected, got %s)"):format(number, call, wanted, tostring(timeout_ms)), 3)
 end
 
 -- The poller of a partition in `pollers`, made when it is missing.

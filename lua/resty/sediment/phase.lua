@@ -39,8 +39,8 @@ end
 function phase.to_work(call, level)
   local now = get_phase()
   if BLOCKS[now] then return end
-  error(call .. ": not in " .. name_of(now) .. ": it would block the worker; the background thread does such work by itself, and in " ..
-        "ngx.run_worker_thread, init_worker_by_lua* and exit_worker_by_lua* it may be called", level + 1)
+  error(call .. ": not in " .. name_of(now) .. ": it would block the worker; do it in init_worker_by_lua* or exit_worker_by_lua*, or in " ..
+        "ngx.run_worker_thread with the plain module", level + 1)
 end
 
 -- For what needs the store: in the master it is not opened.
