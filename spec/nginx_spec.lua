@@ -16,7 +16,7 @@ describe("resty.sediment", function()
   before_each(function()
     path = support.path()
     store = support.open(path)
-    topic = store:topic("t", {})
+    topic = store:topic("t", { segment_bytes = 20000 })
   end)
   after_each(function()
     if nginx then nginx:stop() end
@@ -32,7 +32,7 @@ describe("resty.sediment", function()
   local APPEND = [[
     location /append {
       content_by_lua_block {
-        local offset, message, code = topic:append(ngx.var.arg_key, ngx.worker.pid())
+        local offset, message, code = topic:append(ngx.var.arg_key, ngx.worker.pid(), { sync = ngx.var.arg_sync == "true" })
         if not offset then
           ngx.status = code == "disk_full" and 507 or 500
           return ngx.say(message)
@@ -62,9 +62,13 @@ describe("resty.sediment", function()
   -- Waits until somebody appends behind `offset`.
   local function waits(offset) return assert(topic:wait(offset, 30000)) end
 
+  -- Thirty-two requests at a time, until the function that it returns is called.
+  local function traffic(durably) return nginx:load(("/append?sync=%s&key="):format(durably and "true" or ""), 32) end
+
   describe("takes the appends of four workers", function()
     it("each once", function()
-      local finish = start():load("/append?key=", 32)
+      start()
+      local finish = traffic()
       waits(3000)
       is_exact(finish())
       local workers = {}
@@ -72,35 +76,37 @@ describe("resty.sediment", function()
       for _, pid in ipairs(nginx.pids) do assert.is_true(workers[pid], pid .. " has appended nothing") end
     end)
 
-    it("while the configuration is read again ten times", function()
-      local finish = start():load("/append?key=", 32)
-      for _ = 1, 10 do
-        waits(topic:latest() + 200)
-        nginx:reload()
-      end
-      is_exact(finish())
-    end)
+    for name, durably in pairs { ["as they come"] = false, durably = true } do
+      it("while the configuration is read again ten times, " .. name, function()
+        start()
+        local finish = traffic(durably)
+        for _ = 1, 10 do
+          waits(topic:latest() + 200)
+          nginx:reload()
+        end
+        is_exact(finish())
+      end)
 
-    it("while workers are killed", function()
-      local finish = start():load("/append?key=", 32)
-      for i = 1, 10 do
-        waits(topic:latest() + 200)
-        nginx:signal("KILL", table.remove(nginx.pids, 1))
-        nginx.pids[4] = nginx:started(1)[1]
-        assert(i == 10 or #nginx.pids == 4)
-      end
-      local said, count, failures = finish()
-      local acknowledged, n = ledger.of(said)
-      local failed = select(2, failures:gsub("curl: %(%d+%)", ""))
-      assert.equal(count, n + failed)
-      local there = ledger.check(topic, acknowledged)
-      assert.is_true(there >= n and there <= count)
-    end)
+      it("while workers are killed, " .. name, function()
+        start()
+        local finish = traffic(durably)
+        for _ = 1, 10 do
+          waits(topic:latest() + 200)
+          nginx:signal("KILL", table.remove(nginx.pids, 1))
+          nginx.pids[4] = nginx:started(1)[1]
+        end
+        local said, count, failures = finish()
+        local acknowledged, n = ledger.of(said)
+        assert.equal(count, n + select(2, failures:gsub("curl: %(%d+%)", "")))
+        local there = ledger.check(topic, acknowledged)
+        assert.is_true(there >= n and there <= count)
+      end)
+    end
 
     it("while another binary takes over", function()
-      local finish = start():load("/append?key=", 32)
+      start()
+      local finish, old = traffic(), nginx:master()
       waits(500)
-      local old = nginx:master()
       nginx:signal "USR2"
       nginx.pids = nginx:started(4)
       nginx:signal("QUIT", old)
