@@ -160,7 +160,7 @@ $(eval $(call memory,luajit))
 # ---- processes killed at any moment, on real files ----
 
 KILLS_OBJ := $(patsubst spec/kills/%.c,$(O)/spec/kills/%.o,$(sort $(wildcard spec/kills/*.c)))
-KILLS_WRAP := -Wl,--wrap=sdm_shared_mutex_lock -Wl,--wrap=sdm_shared_mutex_unlock
+KILLS_WRAP := -Wl,--wrap=sdm_shared_mutex_lock -Wl,--wrap=sdm_shared_mutex_try -Wl,--wrap=sdm_shared_mutex_unlock
 
 $(O)/spec/kills/%.o: spec/kills/%.c Makefile
 	@mkdir -p $(@D)
