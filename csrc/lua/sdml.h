@@ -121,6 +121,10 @@ int sdml_partition_open(lua_State *L);
 int sdml_push_segments(lua_State *L, sdm_log *log);                        /* results of segments(): a table, or a failure */
 int sdml_push_log_stats(lua_State *L, sdm_log *log, int64_t now);          /* pushes a table: 0; or a failure's code */
 
+/* ---- verify.c ---- */
+typedef int sdml_verifier(void *of, const char *topic, sdm_verify_report **out);
+int sdml_verify(lua_State *L, sdml_verifier *verify, void *of, const char *topic);         /* results of verify(): a report, or a failure */
+
 /* ---- reader.c ---- */
 void sdml_open_reader(lua_State *L);
 void sdml_open_held(lua_State *L);

@@ -173,6 +173,26 @@ static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t p
   return rc;
 }
 
+/* 1: the partition's folder is there. 0: not, and was never needed yet. Without a lock: one that is just being made has no metadata for a moment. */
+int sdm_folder_look(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
+  char *dir = sdm_folder_path(s, topic, partition), *path = dir ? sdm_format("%s/%s", dir, METADATA) : NULL, *text = NULL;
+  sdm_file_info info;
+  size_t size;
+  int rc = path ? s->env.fs->path_info(s->env.fs, dir, &info) : sdm_no_memory();
+  if (rc == SDM_NOT_FOUND) {
+    rc = check_never_made(s, topic, partition);
+  } else if (rc == 0 && (rc = sdm_fs_read_all(s->env.fs, path, 4096, &text, &size)) == 0) {
+    rc = check_id(path, text, size, id);
+    if (rc == 0) rc = 1;
+  } else if (rc == SDM_NOT_FOUND) {
+    rc = 1;
+  }
+  sdm_free(text);
+  sdm_free(path);
+  sdm_free(dir);
+  return rc;
+}
+
 /* Under the topics lock, so that no folder is made for a topic that was deleted a moment ago, and none by two at once. */
 int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
   if (!s->env.writable) return ensure(s, topic, id, partition);
