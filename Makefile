@@ -107,7 +107,7 @@ $(O)/spec/power_loss_test: $(O)/spec/sim/disk.o $(O)/spec/sim/disk_crash.o
 # ---- crashes on a simulated disk ----
 
 SIM_MAINS := torture flips errors syscalls
-SYSCALLS  := open pread pwrite fdatasync fsync ftruncate posix_fallocate fstat stat futimens fcntl mmap msync rename unlink mkdir rmdir opendir readdir
+SYSCALLS  := open pread pwrite fdatasync fsync ftruncate posix_fallocate fstat stat futimens fcntl mmap msync rename link unlink mkdir rmdir opendir readdir
 SIM_OBJ := $(patsubst spec/sim/%.c,$(O)/spec/sim/%.o,$(filter-out $(SIM_MAINS:%=spec/sim/%.c),$(sort $(wildcard spec/sim/*.c))))
 
 $(O)/spec/sim/%.o: spec/sim/%.c Makefile

@@ -120,6 +120,16 @@ typedef struct sdm_maintain_report {
 ** the others: it is counted. */
 int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out);
 
+/* ---- backup ---- */
+
+/* Makes the folder `path`, which must be missing or empty, into a store of its own: a copy of this one as it stands, durable on return, with every record that
+** was acknowledged before the call. Appends, retention and cleaning, in any process, go on. Each partition is copied as it is at one moment of its own. Closed
+** segments are shared by hard links where `path` is on the same file system, and copied else. A handle that only reads will do.
+** What fails leaves nothing there; what is killed leaves a folder that no sdm_store_open takes for a store (SDM_CORRUPT).
+** SDM_EXISTS: the folder is not empty. SDM_MISUSE: it lies in the store. SDM_BUSY (segments kept changing; not open anywhere and not closed in order), SDM_IO,
+** SDM_DISK_FULL, SDM_NOT_FOUND (the folder that it would be in). */
+int sdm_store_backup(sdm_store *s, const char *path, int64_t now);
+
 /* ---- verification ---- */
 
 typedef enum sdm_harm {

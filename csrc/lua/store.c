@@ -204,6 +204,17 @@ static int store_import(lua_State *L) {
   return 2;
 }
 
+/* store:backup(path) -> true */
+static int store_backup(lua_State *L) {
+  int64_t now;
+  lua_settop(L, 2);
+  sdml_store *s = timed_self(L, &now);
+  int rc = sdm_store_backup(s->store, sdml_path(L, 2, "path"), now);
+  if (rc < 0) return sdml_fail(L, rc);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* ---- work and reports ---- */
 
 static int take_topic(lua_State *L, int arg, int which, void *into) {
@@ -283,7 +294,7 @@ static int store_stats(lua_State *L) {
 void sdml_open_store(lua_State *L) {
   static const luaL_Reg methods[] = {
     { "topic", sdml_store_topic }, { "topics", store_topics }, { "delete_topic", store_delete_topic }, { "import", store_import }, { "maintain", store_maintain },
-    { "stats", store_stats }, { "verify", store_verify }, { "close", store_close }, { NULL, NULL },
+    { "stats", store_stats }, { "backup", store_backup }, { "verify", store_verify }, { "close", store_close }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = { { "__gc", store_gc }, { "__close", store_close }, { "__tostring", store_tostring }, { NULL, NULL } };
   sdml_class(L, SDML_STORE, methods, meta);

@@ -21,6 +21,7 @@ typedef struct sdm_file_info {
   int64_t size;             /* bytes */
   int64_t modified_ms;      /* milliseconds since the epoch */
   uint64_t device, inode;   /* tell two files of one name apart */
+  uint64_t links;           /* names that lead to it */
   bool directory;
 } sdm_file_info;
 
@@ -60,6 +61,7 @@ struct sdm_fs {
 
   int (*path_info)(sdm_fs *fs, const char *path, sdm_file_info *out);          /* SDM_NOT_FOUND when missing */
   int (*rename)(sdm_fs *fs, const char *from, const char *to);                 /* replaces */
+  int (*link)(sdm_fs *fs, const char *from, const char *to);                   /* a second name, which must be free; SDM_UNSUPPORTED: only a copy will do */
   int (*unlink)(sdm_fs *fs, const char *path);                                 /* a missing file is fine */
   int (*make_dir)(sdm_fs *fs, const char *path);                               /* an existing one is fine */
   int (*remove_dir)(sdm_fs *fs, const char *path);                             /* must be empty; a missing one is fine */

@@ -173,22 +173,26 @@ static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t p
   return rc;
 }
 
-/* 1: the partition's folder is there. 0: not, and was never needed yet. Without a lock: one that is just being made has no metadata for a moment. */
-int sdm_folder_look(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
-  char *dir = sdm_folder_path(s, topic, partition), *path = dir ? sdm_format("%s/%s", dir, METADATA) : NULL, *text = NULL;
-  sdm_file_info info;
+int sdm_folder_check_id(sdm_fs *fs, const char *dir, const sdm_uuid *id) {
+  char *path = sdm_format("%s/%s", dir, METADATA), *text = NULL;
   size_t size;
-  int rc = path ? s->env.fs->path_info(s->env.fs, dir, &info) : sdm_no_memory();
-  if (rc == SDM_NOT_FOUND) {
-    rc = check_never_made(s, topic, partition);
-  } else if (rc == 0 && (rc = sdm_fs_read_all(s->env.fs, path, 4096, &text, &size)) == 0) {
-    rc = check_id(path, text, size, id);
-    if (rc == 0) rc = 1;
-  } else if (rc == SDM_NOT_FOUND) {
-    rc = 1;
-  }
+  int rc = path ? sdm_fs_read_all(fs, path, 4096, &text, &size) : sdm_no_memory();
+  if (rc == 0) rc = check_id(path, text, size, id);
   sdm_free(text);
   sdm_free(path);
+  return rc;
+}
+
+int sdm_folder_look(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
+  char *dir = sdm_folder_path(s, topic, partition);
+  sdm_file_info info;
+  int rc = dir ? s->env.fs->path_info(s->env.fs, dir, &info) : sdm_no_memory();
+  if (rc == SDM_NOT_FOUND) {
+    rc = check_never_made(s, topic, partition);
+  } else if (rc == 0) {
+    rc = sdm_folder_check_id(s->env.fs, dir, id);
+    if (rc == 0 || rc == SDM_NOT_FOUND) rc = 1;          /* one that is just being made has no metadata yet */
+  }
   sdm_free(dir);
   return rc;
 }

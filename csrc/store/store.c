@@ -229,6 +229,7 @@ static int find_root(sdm_fs *fs, const char *path, bool create, sdm_file_info *i
     if (rc == 0) rc = fs->path_info(fs, path, info);
   }
   if (rc == 0 && !info->directory) rc = sdm_fail(SDM_IO, "%s is not a directory", path);
+  if (rc == 0) rc = sdm_backup_check_ended(fs, path);
   if (rc == 0 && !create && !is_store(fs, path)) rc = sdm_fail(SDM_NOT_FOUND, "%s is a folder, but no store: it has no %s", path, SDM_LOCK_NAME);
   return rc;
 }

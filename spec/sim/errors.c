@@ -54,7 +54,7 @@ static void wrong(const char *when, const char *why) {
 /* ---- failing ---- */
 
 static bool may_be_full(sim_call c) {
-  return c == SIM_WRITE || c == SIM_ALLOCATE || c == SIM_CREATE || c == SIM_MAKE_DIR || c == SIM_RENAME || c == SIM_SYNC || c == SIM_SYNC_DIR;
+  return c == SIM_WRITE || c == SIM_ALLOCATE || c == SIM_CREATE || c == SIM_MAKE_DIR || c == SIM_RENAME || c == SIM_LINK || c == SIM_SYNC || c == SIM_SYNC_DIR;
 }
 
 static bool can_fail(sim_call c) {
