@@ -77,6 +77,7 @@ sdm_fs *sdm_fs_posix(void);
 /* Conveniences over the table. */
 int sdm_fs_read_all(sdm_fs *fs, const char *path, size_t limit, char **bytes, size_t *size);   /* NUL added; SDM_CORRUPT over limit */
 int sdm_fs_replace(sdm_fs *fs, const char *dir, const char *name, const void *bytes, size_t size);  /* tmp, sync, rename, sync dir */
+int sdm_fs_sync_parent(sdm_fs *fs, const char *path);      /* so that the absolute path lasts; where its folder cannot be opened to sync it, nothing can be done */
 void sdm_names_clear(sdm_names *n);
 int sdm_names_add(sdm_names *n, const char *name);
 void sdm_names_sort(sdm_names *n);

@@ -106,17 +106,28 @@ static void remove_partition(backup *b, const char *topic, int32_t partition) {
   sdm_free(dir);
 }
 
-/* All that is in it was made here. The mark goes last. */
+/* 0: it is no store, for good; else it is a whole one, and stays. */
+static int take_back_topics(backup *b) {
+  char *path = sdm_format("%s/%s", b->to, SDM_TOPICS_NAME);
+  int rc = path ? b->fs->unlink(b->fs, path) : sdm_no_memory();
+  if (rc == 0) rc = b->fs->sync_dir(b->fs, b->to, NULL);
+  sdm_free(path);
+  return rc;
+}
+
+/* All that is in it was made here. The mark goes when the rest is gone for good. */
 static void abandon(backup *b) {
   sdm_names names = {0};
   char topic[SDM_TOPIC_NAME_MAX + 1];
   int32_t partition;
+  if (take_back_topics(b) < 0) return;
   b->fs->list(b->fs, b->to, &names);
   for (size_t i = 0; i < names.count; i++) {
     if (sdm_partition_name_decode(names.items[i], topic, &partition) == 0) remove_partition(b, topic, partition);
   }
   sdm_names_clear(&names);
   remove_files(b->fs, b->to, BACKUP_MARK);
+  if (b->fs->sync_dir(b->fs, b->to, NULL) < 0) return;
   remove_files(b->fs, b->to, NULL);
   if (b->made) b->fs->remove_dir(b->fs, b->to);
 }
@@ -202,24 +213,16 @@ static int write_topics(backup *b) {
   return rc;
 }
 
-static int sync_parent(backup *b) {
-  char *parent = sdm_strdup(b->to), *slash = parent ? strrchr(parent, '/') : NULL;
-  if (slash) *(slash == parent ? slash + 1 : slash) = 0;
-  int rc = parent ? b->fs->sync_dir(b->fs, parent, NULL) : sdm_no_memory();
-  sdm_free(parent);
-  return rc;
-}
-
-/* From the topics file on it is a store; the mark says nothing any more. */
+/* From the topics file on it is a store; the mark says nothing any more, and may stay. */
 static int finish(backup *b) {
   int rc = write_checkpoint(b, SDM_LOG_START_CHECKPOINT, &b->starts);
   if (rc == 0) rc = write_checkpoint(b, SDM_RECOVERY_CHECKPOINT, &b->recovery);
   if (rc == 0) rc = write_checkpoint(b, SDM_CLEANER_CHECKPOINT, &b->cleaned);
   if (rc == 0) rc = b->fs->sync_dir(b->fs, b->to, NULL);
-  if (rc == 0) rc = sync_parent(b);
+  if (rc == 0) rc = sdm_fs_sync_parent(b->fs, b->to);
   if (rc == 0) rc = write_topics(b);
-  if (rc == 0) rc = b->fs->unlink(b->fs, b->mark->path);
-  return rc == 0 ? b->fs->sync_dir(b->fs, b->to, NULL) : rc;
+  if (rc == 0 && b->fs->unlink(b->fs, b->mark->path) == 0) b->fs->sync_dir(b->fs, b->to, NULL);
+  return rc;
 }
 
 /* ---- the whole ---- */

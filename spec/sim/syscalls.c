@@ -49,7 +49,7 @@ enum { FAULTS = sizeof faults / sizeof *faults };
 
 static struct {
   world w;
-  char folder[300];
+  char folder[300], root[310];            /* all is in the one; the store in the other */
   const fault *fault;
   uint64_t seed, target, count;           /* which call fails, 0: none; calls so far */
   int step, hit_step;                     /* -1: it has not failed yet */
@@ -180,6 +180,7 @@ static void check_opened_again(void) {
   const char *why = world_open_at(t.w.fs, t.w.root, t.w.now, &s) < 0 ? sdm_errmsg() : ledger_check(&t.w.ledger, s, LEDGER_NOTHING, t.w.now);
   if (why) wrong("opened again", why);
   else sdm_store_unref(s);
+  if ((why = world_check_backup(&t.w, t.w.fs))) wrong("the backup", why);
 }
 
 /* ---- histories ---- */
@@ -212,8 +213,9 @@ static bool run(uint64_t seed, const fault *f, uint64_t target) {
   t.why[0] = t.where[0] = 0;
   if (__real_mkdir(t.folder, 0777) < 0) abort();
   alarm(HANGS_AFTER_S);
-  world_begin_at(&t.w, sdm_fs_posix(), t.folder, seed);
-  t.w.tolerant = true;
+  snprintf(t.root, sizeof t.root, "%s/store", t.folder);
+  world_begin_at(&t.w, sdm_fs_posix(), t.root, seed);
+  t.w.tolerant = t.w.backs_up = true;
   steps();
   world_leave(&t.w);
   if (!t.why[0]) check_opened_again();
