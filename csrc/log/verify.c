@@ -8,6 +8,7 @@
 #include "format/epochs.h"
 #include "log/bare.h"
 #include "log/index_audit.h"
+#include "log/offsets.h"
 #include "log/producer_snapshot.h"
 #include "log/segment_digest.h"
 #include "log/stage.h"
@@ -327,6 +328,23 @@ static int told_end(verification *x, const sdm_end *end) {
   return rc;
 }
 
+/* An opening would put aside all that is there. */
+static int check_start(verification *x, const sdm_end *end) {
+  int64_t start = -1;
+  char *root = sdm_strdup(x->log->dir), *path;
+  if (root) *strrchr(root, '/') = 0;       /* an absolute path */
+  path = root ? sdm_format("%s/" SDM_LOG_START_CHECKPOINT, root) : NULL;
+  int rc = path && root ? sdm_offsets_read(x->log->fs, root, SDM_LOG_START_CHECKPOINT, x->log->topic, x->log->partition, &start) : sdm_no_memory();
+  if (rc == 0 && start > end->sealed_end) {
+    rc = sdm_fail(SDM_CORRUPT, "%s has %s-%d start at offset %lld, but it ends at %lld", path, x->log->topic, x->log->partition, (long long)start,
+                  (long long)end->sealed_end);
+    rc = sdm_report_problem(x->v, path, -1, start, rc, SDM_HARM_DATA);
+  }
+  sdm_free(path);
+  sdm_free(root);
+  return rc;
+}
+
 /* After an orderly close, and without a broker since, the log ends where the state file says. Where the store is open its page has been asked. */
 static int check_state(verification *x) {
   sdm_end end;
@@ -336,6 +354,7 @@ static int check_state(verification *x) {
   if (rc < 0 || x->log->control || x->state.sequence == 0 || x->state.damaged) return rc;
   x->cleaned_end = broker > x->state.cleaned_end ? broker : x->state.cleaned_end;
   sdm_log_last_end(x->log, &end);
+  if ((rc = check_start(x, &end)) < 0) return rc;
   return x->state.clean && broker <= x->state.end && end.sealed_end < x->state.end ? told_end(x, &end) : 0;
 }
 
