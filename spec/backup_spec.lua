@@ -18,7 +18,8 @@ describe("a backup", function()
 
   -- Sizes, times and bytes of all files of a folder, and their numbers.
   local function fingerprint(dir)
-    local p = io.popen("cd '" .. dir .. "' && find . -type f -printf '%p %s %T@ %i\\n' | sort && find . -type f | sort | xargs cat | cksum")
+    local p = io.popen("cd '" .. dir .. "' && find . -type f -printf '%p %s %T@ %i\\n' | sort && " ..
+      "find . -type f | sort | xargs cat | cksum")
     local text = p:read "*a"
     p:close()
     assert(#text > 100)
@@ -270,7 +271,8 @@ io.write "stopped\n"
     local store = support.open(path)
     assert(store:topic("t", { cleanup_policy = "compact", segment_bytes = 4000 }))
     disk.write(out, "")
-    assert(disk.run(("{ %s '%s' '%s' >> '%s' 2>&1 || echo failed >> '%s'; } &"):format(disk.script(path .. ".lua", WRITER), path, stop, out, out)) == 0)
+    local command = disk.script(path .. ".lua", WRITER)
+    assert(disk.run(("{ %s '%s' '%s' >> '%s' 2>&1 || echo failed >> '%s'; } &"):format(command, path, stop, out, out)) == 0)
     local function told() return tonumber(disk.read(out):match "(%d+)\n[^\n]*$" or 0) end
     while told() < 500 do end
     local busy = 0

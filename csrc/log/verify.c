@@ -3,6 +3,8 @@
 */
 #include "log/verify.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "format/batch_records.h"
 #include "format/epochs.h"
