@@ -1,4 +1,5 @@
--- Backups: a copy of a store in use opens as a store, has all that was acknowledged, and shares nothing that either of the two changes later.
+-- Backups: a copy of a store in use opens as a store, has all that was acknowledged, and shares nothing that either of the two
+-- changes later.
 local sediment = require "sediment"
 local support = require "support"
 local disk = require "disk"

@@ -100,7 +100,7 @@ static int unlink_if_due(sdm_log *l, int64_t base, int64_t before, int64_t *segm
   int rc = path ? l->fs->path_info(l->fs, path, &info) : sdm_no_memory();
   sdm_free(path);
   bool remains = rc == SDM_NOT_FOUND;      /* of one that was lost, or that went half-way: nobody needs them */
-  if (remains && is_there(l, base, SDM_FILE_LOG, ".deleted")) return 0;      /* it is just going: its .log is renamed first */
+  if (remains && is_there(l, base, SDM_FILE_TIMEINDEX, "")) return 0;        /* it is just going: its .log is renamed first */
   if (rc < 0 && !remains) return rc;
   if (rc == 0 && info.modified_ms > before) return 0;
   rc = sdm_segment_unlink(l->fs, l->dir, base, ".deleted");
