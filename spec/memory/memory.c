@@ -168,7 +168,7 @@ static void wrong(const char *when, const char *why) {
 
 /* The state in which memory was short closes before or after a fresh one has looked: its stores are open in this process until then. */
 static void run(const pass *p, uint64_t target) {
-  char command[400];
+  char command[800];
   int before = descriptors();
   t.pass = p;
   t.target = target;
@@ -187,7 +187,7 @@ static void run(const pass *p, uint64_t target) {
   alarm(0);
   if (t.kept != kept) wrong("ended", "memory was not freed");
   if (descriptors() != before) wrong("ended", "a descriptor stayed open");
-  snprintf(command, sizeof command, "rm -rf '%s'", t.folder);
+  snprintf(command, sizeof command, "rm -rf '%s' '%s-backup'", t.folder, t.folder);
   if (system(command) != 0) abort();
 }
 
