@@ -11,8 +11,8 @@
 **     one store, topic or partition may be used by different threads, and by different processes, at once.
 **   - After fork, handles that were opened before refuse work in the child with SDM_FORKED; releasing them there is safe.
 **   - nginx: everything here may block on the disk, and on another process that is inside an append for as long as that lasts (about a
-**     microsecond; the write of one batch at most). Only sdm_topic_compact, sdm_topic_retain, sdm_store_maintain, sdm_topic_flush and
-**     appends with SDM_SYNC take longer.
+**     microsecond; the write of one batch at most). Only sdm_topic_compact, sdm_topic_retain, sdm_store_maintain, sdm_store_backup,
+**     sdm_store_verify, sdm_topic_flush and appends with SDM_SYNC take longer.
 **
 ** Durability: an append has returned when every other process can read it and it survives the death of any process. With SDM_SYNC, or
 ** after sdm_topic_flush, it survives the loss of power.

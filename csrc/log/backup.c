@@ -24,7 +24,7 @@ typedef struct backup {
   int64_t now;
   sdm_log_config cfg;
   sdm_backed_up *out;
-  int attempts;                          /* a segment was found without an index so often */
+  int attempts;                          /* it was found to be in a state so often that should not last */
   sdm_segment **segments;
   size_t count;
   int64_t durable;                       /* what lies below is on the disk: only that is shared */
@@ -234,15 +234,19 @@ static int read_end(backup *b) {
   return seal_copy(b, bytes);
 }
 
+/* Somebody may have opened and closed the store since the list was taken. */
+static int in_disorder(backup *b) {
+  if (b->attempts++ < PATIENCE) return sdm_fail(SDM_NOT_FOUND, "%s does not end where its state says", b->log->dir);
+  return sdm_fail(SDM_BUSY, "%s was not closed in order; open the store and close it once, or back up while it is open", b->log->dir);
+}
+
 /* Where no process has it open the state file tells the end. */
 static int read_closed(backup *b) {
   int rc = sdm_log_state_read(b->log->fs, b->log->dir, &b->state);
   if (rc < 0) return rc;
   const sdm_segment *last = b->segments[b->count - 1];
   bool empty = b->state.sequence == 0 && b->count == 1 && last->size == 0;
-  if (!empty && (!b->state.clean || last->size != b->state.position)) {
-    return sdm_fail(SDM_BUSY, "%s was not closed in order; open the store and close it once, or back up while it is open", b->log->dir);
-  }
+  if (!empty && (!b->state.clean || last->size != b->state.position)) return in_disorder(b);
   memset(&b->end, 0, sizeof b->end);
   b->end.active_base = last->base_offset;
   b->end.position = last->size;

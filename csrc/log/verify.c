@@ -330,33 +330,45 @@ static int told_end(verification *x, const sdm_end *end) {
   return rc;
 }
 
-/* An opening would put aside all that is there. */
-static int check_start(verification *x, const sdm_end *end) {
-  int64_t start = -1;
-  char *root = sdm_strdup(x->log->dir), *path;
+/* The folder that the partition's is in; a fresh string. */
+static char *root_of(const verification *x) {
+  char *root = sdm_strdup(x->log->dir);
   if (root) *strrchr(root, '/') = 0;       /* an absolute path */
-  path = root ? sdm_format("%s/" SDM_LOG_START_CHECKPOINT, root) : NULL;
-  int rc = path && root ? sdm_offsets_read(x->log->fs, root, SDM_LOG_START_CHECKPOINT, x->log->topic, x->log->partition, &start) : sdm_no_memory();
-  if (rc == 0 && start > end->sealed_end) {
-    rc = sdm_fail(SDM_CORRUPT, "%s has %s-%d start at offset %lld, but it ends at %lld", path, x->log->topic, x->log->partition, (long long)start,
-                  (long long)end->sealed_end);
-    rc = sdm_report_problem(x->v, path, -1, start, rc, SDM_HARM_DATA);
-  }
+  return root;
+}
+
+/* What the checkpoint beside the folder says, -1: nothing. */
+static int read_start(verification *x, int64_t *start) {
+  char *root = root_of(x);
+  if (!root) return sdm_no_memory();
+  int rc = sdm_offsets_read(x->log->fs, root, SDM_LOG_START_CHECKPOINT, x->log->topic, x->log->partition, start);
+  sdm_free(root);
+  return rc;
+}
+
+/* An opening would put aside all that is there. */
+static int starts_behind(verification *x, int64_t start, const sdm_end *end) {
+  int rc = sdm_fail(SDM_CORRUPT, SDM_LOG_START_CHECKPOINT " has %s-%d start at offset %lld, but it ends at %lld", x->log->topic, x->log->partition,
+                    (long long)start, (long long)end->sealed_end);
+  char *root = root_of(x), *path = root ? sdm_format("%s/" SDM_LOG_START_CHECKPOINT, root) : NULL;
+  rc = path ? sdm_report_problem(x->v, path, -1, start, rc, SDM_HARM_DATA) : sdm_no_memory();
   sdm_free(path);
   sdm_free(root);
   return rc;
 }
 
-/* After an orderly close, and without a broker since, the log ends where the state file says. Where the store is open its page has been asked. */
+/* After an orderly close, and without a broker since, the log ends where the state file says. Where the store is open its page has been asked; by the time that
+** the end is looked at it may be: what was read before is right for that end, or is older. */
 static int check_state(verification *x) {
   sdm_end end;
-  int64_t broker;
+  int64_t broker, start = -1;
   x->cleaned_end = INT64_MAX;
   int rc = sdm_broker_end(x->log->fs, x->log->dir, &broker);
+  if (rc == 0) rc = read_start(x, &start);
+  if (rc == 0) rc = sdm_log_read_end(x->log, &end, NULL);
   if (rc < 0 || x->log->control || x->state.sequence == 0 || x->state.damaged) return rc;
   x->cleaned_end = broker > x->state.cleaned_end ? broker : x->state.cleaned_end;
-  sdm_log_last_end(x->log, &end);
-  if ((rc = check_start(x, &end)) < 0) return rc;
+  if (start > end.sealed_end) return starts_behind(x, start, &end);
   return x->state.clean && broker <= x->state.end && end.sealed_end < x->state.end ? told_end(x, &end) : 0;
 }
 
