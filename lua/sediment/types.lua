@@ -10,8 +10,8 @@
 --     within 2^53), any other finite one, as a value, the shortest form that reads back as the same number. Different numbers never
 --     become one text. Keys and names of headers must be whole; nan and inf are refused.
 --   * No method yields or calls back, except into the `clock` function of the store. In nginx every method works in every phase.
---     append, append_batch, records and the look-ups take microseconds plus at most one write; compact, retain, maintain, backup, verify, flush and
---     appends with sync=true wait for the disk and belong in a timer, a thread, or another process.
+--     append, append_batch, records and the look-ups take microseconds plus at most one write; compact, retain, maintain, backup,
+--     verify, flush and appends with sync=true wait for the disk and belong in a timer, a thread, or another process.
 --   * Objects belong to the Lua state that made them. Several states and processes may have the same store open.
 --   * After a fork, objects from before answer `forked` in the child.
 -- luacheck: ignore 212

@@ -97,8 +97,9 @@ static bool in_danger(torture *t, int depth, ledger_loss loss) {
 }
 
 /* A backup is durable, whatever became of the store, and what the store did since has not touched it; nor does it touch the store. Once on a disk, for the check
-** appends to it. */
+** appends to it; of one that was acknowledged on each fourth. */
 static const char *check_backup(torture *t, sim_disk *disk, ledger_loss loss, int depth) {
+  if (t->w.backup.whole && test_random_next(&t->random) % 4) return NULL;
   return loss == LEDGER_LIE || depth > 0 ? NULL : world_check_backup(&t->w, sim_fs(disk));
 }
 
