@@ -31,11 +31,13 @@ typedef struct verification {
   sdm_segment *segment;
   int64_t base, next_base;                     /* of the one behind it; INT64_MAX: it is the active one */
   int64_t limit;                         /* bytes of it that count */
-  int attempts;                          /* it was found without an index so often */
+  int attempts;                          /* a file of it was found missing or wrong so often */
   sdm_end end;                           /* of the log, when its active segment was come to */
   uint32_t staged;                       /* bytes in the copy of the stage */
   bool damaged;
 } verification;
+
+enum { PATIENCE = 8 };                   /* so often what somebody may just be writing or renaming is looked at again */
 
 static bool active(const verification *x) { return x->next_base == INT64_MAX; }
 
@@ -125,16 +127,6 @@ static int check_end(verification *x, const sdm_walk *w) {
                  (long long)w->next_offset - 1, (long long)x->end.sealed_end - 1), SDM_HARM_DATA);
 }
 
-static int check_digest(verification *x) {
-  sdm_file *f;
-  sdm_digest_state state = sdm_segment_digest_state(x->segment);
-  if (active(x) || (state != SDM_DIGEST_NONE && state != SDM_DIGEST_OTHER)) return 0;
-  int rc = sdm_segment_file(x->segment, SDM_FILE_DIGEST, &f);
-  if (rc < 0) return rc == SDM_NOT_FOUND ? 0 : rc;
-  rc = sdm_fail(SDM_CORRUPT, "%s is %s", f->path, state == SDM_DIGEST_NONE ? "damaged" : "of another .log");
-  return sdm_report_problem(x->v, f->path, -1, -1, rc, SDM_HARM_DERIVED);
-}
-
 static int walk(verification *x, sdm_walk *w) {
   sdm_batch b;
   const uint8_t *bytes;
@@ -173,11 +165,23 @@ static int check_same(verification *x) {
   return rc;
 }
 
-/* In a swap the .log gets its name before its indexes do: one that is missing may come in a moment. */
-static int check_whole(verification *x) {
-  enum { PATIENCE = 8 };
-  if (!sdm_index_audit_lacks_file(&x->indexes) || x->attempts++ >= PATIENCE) return 0;
-  return sdm_fail(SDM_NOT_FOUND, "the segment at offset %lld lacks an index", (long long)x->segment->base_offset);
+/* In a swap the .log gets its name before the other files do: what is not as it should be may be so in a moment. */
+static int look_again(verification *x) {
+  if (x->attempts++ >= PATIENCE) return 0;
+  return sdm_fail(SDM_NOT_FOUND, "the segment at offset %lld lacks a file", (long long)x->segment->base_offset);
+}
+
+static int check_whole(verification *x) { return sdm_index_audit_lacks_file(&x->indexes) ? look_again(x) : 0; }
+
+static int check_digest(verification *x) {
+  sdm_file *f;
+  sdm_digest_state state = sdm_segment_digest_state(x->segment);
+  if (active(x) || (state != SDM_DIGEST_NONE && state != SDM_DIGEST_OTHER)) return 0;
+  int rc = sdm_segment_file(x->segment, SDM_FILE_DIGEST, &f);
+  if (rc < 0) return rc == SDM_NOT_FOUND ? 0 : rc;
+  if ((rc = look_again(x)) < 0) return rc;
+  rc = sdm_fail(SDM_CORRUPT, "%s is %s", f->path, state == SDM_DIGEST_NONE ? "damaged" : "of another .log");
+  return sdm_report_problem(x->v, f->path, -1, -1, rc, SDM_HARM_DERIVED);
 }
 
 static int verify_segment(verification *x) {
@@ -296,7 +300,6 @@ static int small_problem(verification *x, const char *name, int rc) {
 
 /* Somebody may just be writing it: one that is damaged is looked at again. */
 static int read_state(verification *x) {
-  enum { PATIENCE = 8 };
   int rc = 0;
   for (int i = 0; rc == 0 && i < PATIENCE; i++) {
     if (i > 0) sdm_log_await_change(x->log, i);
