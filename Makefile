@@ -102,12 +102,12 @@ $(O)/spec/libhelpers.a: $(HELPER_SRC:spec/c/%.c=$(O)/spec/obj/%.o)
 $(O)/spec/%_test: $(O)/spec/obj/%_test.o $(O)/spec/libhelpers.a $(O)/libsediment.a
 	$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
 
-$(O)/spec/power_loss_test: $(O)/spec/sim/disk.o $(O)/spec/sim/disk_crash.o
+$(O)/spec/power_loss_test $(O)/spec/backup_test: $(O)/spec/sim/disk.o $(O)/spec/sim/disk_crash.o
 
 # ---- crashes on a simulated disk ----
 
 SIM_MAINS := torture flips errors syscalls
-SYSCALLS  := open pread pwrite fdatasync fsync ftruncate posix_fallocate fstat stat futimens fcntl mmap msync rename unlink mkdir rmdir opendir readdir
+SYSCALLS  := open pread pwrite fdatasync fsync ftruncate posix_fallocate fstat stat futimens fcntl mmap msync rename link unlink mkdir rmdir opendir readdir
 SIM_OBJ := $(patsubst spec/sim/%.c,$(O)/spec/sim/%.o,$(filter-out $(SIM_MAINS:%=spec/sim/%.c),$(sort $(wildcard spec/sim/*.c))))
 
 $(O)/spec/sim/%.o: spec/sim/%.c Makefile

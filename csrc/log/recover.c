@@ -126,8 +126,8 @@ static int64_t next_free_offset(const recovery *r, int64_t found) {
 
 static int cut(recovery *r, sdm_segment *s, int64_t position) {
   sdm_file *f;
-  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
-  if (rc == 0) rc = r->log->fs->truncate(f, position);
+  int rc = sdm_segment_unshare(s);
+  if (rc == 0 && (rc = sdm_segment_file(s, SDM_FILE_LOG, &f)) == 0) rc = r->log->fs->truncate(f, position);
   if (rc == 0) rc = r->log->fs->sync(f);   /* for good, as in a roll */
   if (rc < 0) return rc;
   r->truncated += s->size - position;
@@ -358,7 +358,7 @@ static int recover_last(recovery *r, int64_t base) {
   const sdm_end *page = sdm_control_end(r->before);
   int rc = sdm_segment_open(r->log->fs, r->log->dir, base, true, &s);
   if (rc < 0) return rc;
-  if ((rc = sdm_segment_digest_drop(s)) < 0) {           /* of a roll that did not end */
+  if ((rc = sdm_segment_digest_drop(s)) < 0 || (rc = sdm_segment_unshare(s)) < 0) {      /* of a roll that did not end */
     sdm_segment_unref(s);
     return rc;
   }

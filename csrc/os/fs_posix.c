@@ -111,6 +111,7 @@ static void fill_info(const struct stat *st, sdm_file_info *out) {
   out->modified_ms = (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
   out->device = (uint64_t)st->st_dev;
   out->inode = (uint64_t)st->st_ino;
+  out->links = (uint64_t)st->st_nlink;
   out->directory = S_ISDIR(st->st_mode);
 }
 
@@ -164,6 +165,14 @@ static int posix_path_info(sdm_fs *fs, const char *path, sdm_file_info *out) {
 static int posix_rename(sdm_fs *fs, const char *from, const char *to) {
   (void)fs;
   return rename(from, to) == 0 ? 0 : sdm_fail_errno(errno, "rename %s to %s", from, to);
+}
+
+/* Not to another file system; not of a file of somebody else, where that is guarded; and not on every file system. */
+static int posix_link(sdm_fs *fs, const char *from, const char *to) {
+  (void)fs;
+  if (link(from, to) == 0) return 0;
+  int error = errno, rc = sdm_fail_errno(error, "link %s to %s", from, to);
+  return error == EXDEV || error == EPERM || error == EMLINK || error == ENOSYS || error == EOPNOTSUPP ? SDM_UNSUPPORTED : rc;
 }
 
 static int posix_unlink(sdm_fs *fs, const char *path) {
@@ -226,7 +235,7 @@ static int posix_boot_id(sdm_fs *fs, uint8_t id[SDM_BOOT_ID]) {
 static sdm_fs posix = {
   .open = posix_open, .close = posix_close, .read = posix_read, .write = posix_write, .sync = posix_sync, .truncate = posix_truncate,
   .allocate = posix_allocate, .info = posix_info, .set_modified = posix_set_modified, .lock = posix_lock, .map = posix_map,
-  .map_sync = posix_map_sync, .unmap = posix_unmap, .path_info = posix_path_info, .rename = posix_rename, .unlink = posix_unlink,
+  .map_sync = posix_map_sync, .unmap = posix_unmap, .path_info = posix_path_info, .rename = posix_rename, .link = posix_link, .unlink = posix_unlink,
   .make_dir = posix_make_dir, .remove_dir = posix_remove_dir, .list = posix_list, .sync_dir = posix_sync_dir,
   .boot_id = posix_boot_id,
 };

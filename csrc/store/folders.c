@@ -173,6 +173,30 @@ static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t p
   return rc;
 }
 
+int sdm_folder_check_id(sdm_fs *fs, const char *dir, const sdm_uuid *id) {
+  char *path = sdm_format("%s/%s", dir, METADATA), *text = NULL;
+  size_t size;
+  int rc = path ? sdm_fs_read_all(fs, path, 4096, &text, &size) : sdm_no_memory();
+  if (rc == 0) rc = check_id(path, text, size, id);
+  sdm_free(text);
+  sdm_free(path);
+  return rc;
+}
+
+int sdm_folder_look(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
+  char *dir = sdm_folder_path(s, topic, partition);
+  sdm_file_info info;
+  int rc = dir ? s->env.fs->path_info(s->env.fs, dir, &info) : sdm_no_memory();
+  if (rc == SDM_NOT_FOUND) {
+    rc = check_never_made(s, topic, partition);
+  } else if (rc == 0) {
+    rc = sdm_folder_check_id(s->env.fs, dir, id);
+    if (rc == 0 || rc == SDM_NOT_FOUND) rc = 1;          /* one that is just being made has no metadata yet */
+  }
+  sdm_free(dir);
+  return rc;
+}
+
 /* Under the topics lock, so that no folder is made for a topic that was deleted a moment ago, and none by two at once. */
 int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
   if (!s->env.writable) return ensure(s, topic, id, partition);

@@ -102,8 +102,7 @@ void sdm_logs_unref(sdm_log **logs, size_t count) {
   sdm_free(logs);
 }
 
-/* Copies, since the list may change while partitions are opened. */
-static int copy_topics(sdm_store *s, sdm_topic_entry **out, size_t *count) {
+int sdm_store_copy_topics(sdm_store *s, sdm_topic_entry **out, size_t *count) {
   sdm_mutex_lock(&s->lock);
   sdm_topic_entry *copies = sdm_malloc(s->topics.count * sizeof(*copies));
   for (size_t i = 0; copies && i < s->topics.count; i++) copies[i] = *s->topics.entries[i];
@@ -114,11 +113,11 @@ static int copy_topics(sdm_store *s, sdm_topic_entry **out, size_t *count) {
   return 0;
 }
 
-/* One partition that cannot be opened does not keep the others from it: who asks for it is told. */
+/* Copies, since the list may change while partitions are opened. One partition that cannot be opened does not keep the others from it: who asks for it is told. */
 int sdm_store_open_all(sdm_store *s, int64_t now) {
   sdm_topic_entry *topics = NULL;
   size_t count = 0;
-  int rc = copy_topics(s, &topics, &count);
+  int rc = sdm_store_copy_topics(s, &topics, &count);
   if (rc < 0) return rc;
   for (size_t i = 0; i < count; i++) {
     for (int32_t p = 0; topics[i].state == SDM_TOPIC_LIVE && p < topics[i].partitions; p++) {

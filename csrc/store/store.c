@@ -184,6 +184,15 @@ static int lock_out_brokers(sdm_store *s) {
   return rc == SDM_LOCKED ? sdm_fail(rc, "%s is the log directory of a Kafka broker that is running; stop it first", s->env.root) : rc;
 }
 
+/* Until there are topics nobody can know whether the store's own name is on the disk: who made the folder may have died. */
+static int save_name(sdm_store *s) {
+  sdm_file_info info;
+  char *topics = sdm_format("%s/%s", s->env.root, SDM_TOPICS_NAME);
+  int rc = topics ? s->env.fs->path_info(s->env.fs, topics, &info) : sdm_no_memory();
+  sdm_free(topics);
+  return rc == SDM_NOT_FOUND ? sdm_fs_sync_parent(s->env.fs, s->env.root) : rc;
+}
+
 /* Opening goes one process at a time until the partitions are put right, if that is to do. */
 static int join(sdm_store *s, int64_t now) {
   sdm_fs *fs = s->env.fs;
@@ -194,6 +203,7 @@ static int join(sdm_store *s, int64_t now) {
   if (rc == 0) rc = fs->lock(s->lock_file, SDM_BYTE_GATE, SDM_LOCK_EXCLUSIVE, true);
   if (rc < 0) return rc;
   rc = join_locked(s, &alone);
+  if (rc == 0) rc = save_name(s);
   if (rc == 0) rc = sdm_store_refresh(s);
   if (rc == 0 && alone) rc = put_right(s, now);
   if (rc == 0) sdm_reserve_keep(&s->env);
@@ -229,6 +239,7 @@ static int find_root(sdm_fs *fs, const char *path, bool create, sdm_file_info *i
     if (rc == 0) rc = fs->path_info(fs, path, info);
   }
   if (rc == 0 && !info->directory) rc = sdm_fail(SDM_IO, "%s is not a directory", path);
+  if (rc == 0) rc = sdm_backup_check_ended(fs, path);
   if (rc == 0 && !create && !is_store(fs, path)) rc = sdm_fail(SDM_NOT_FOUND, "%s is a folder, but no store: it has no %s", path, SDM_LOCK_NAME);
   return rc;
 }

@@ -95,15 +95,21 @@ int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t
 int sdm_folders_check_all_listed(sdm_store *s);             /* SDM_EXISTS: a folder with a partition's name is of no topic */
 int sdm_folders_drop_unlisted(sdm_store *s);                /* leftovers of imports that died; while nobody imports */
 int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition);
+int sdm_folder_look(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition);       /* 1 there, 0 not made yet; or what is wrong with it */
+int sdm_folder_check_id(sdm_fs *fs, const char *dir, const sdm_uuid *id);               /* SDM_EXISTS: it is another topic's; SDM_NOT_FOUND */
 int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t due);   /* unlinked at `due` */
 int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count);                      /* deleted ones whose time has come */
 
 /* logs.c: the partitions that this process has open */
+int sdm_store_copy_topics(sdm_store *s, sdm_topic_entry **out, size_t *count);          /* as they are listed now; freed with sdm_free */
 int sdm_store_log(sdm_store *s, const sdm_topic_entry *topic, int32_t partition, int64_t now, sdm_log **out);   /* a reference */
 void sdm_store_forget_logs(sdm_store *s, const sdm_uuid *topic_id);                     /* of a deleted topic */
 int sdm_store_open_all(sdm_store *s, int64_t now);         /* opens, and so recovers, every partition */
 int sdm_store_log_refs(sdm_store *s, sdm_log ***out, size_t *count);
 void sdm_logs_unref(sdm_log **logs, size_t count);
+
+/* backup.c: SDM_CORRUPT: the folder is of a backup that did not end, and no store */
+int sdm_backup_check_ended(sdm_fs *fs, const char *dir);
 
 /* maintain.c */
 int sdm_maintain_log(sdm_store *s, sdm_log *l, int64_t now, sdm_maintain_report *report);
