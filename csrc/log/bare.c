@@ -141,14 +141,16 @@ static int check_none_lost(sdm_log *l) {
   return rc;
 }
 
-int sdm_bare_check_end(sdm_log *l) {
+int sdm_bare_check_end(sdm_log *l, sdm_end *out) {
+  sdm_end e;
   sdm_mutex_lock(&l->lock);
-  int64_t found = l->bare_end.sealed_end, position = l->bare_end.position, told = l->bare_state.clean ? l->bare_state.end : 0;
-  long long base = l->bare_end.active_base;
+  memcpy(&e, &l->bare_end, sizeof e);
+  int64_t told = l->bare_state.clean ? l->bare_state.end : 0;
   sdm_mutex_unlock(&l->lock);
-  if (found >= told) return 0;
+  if (out) memcpy(out, &e, sizeof e);
+  if (e.sealed_end >= told) return 0;
   return sdm_fail(SDM_CORRUPT, "%s/%020lld.log has its last whole batch end at position %lld and offset %lld, but " SDM_STATE_NAME " tells of records up to "
-                  "offset %lld: it was cut, or is damaged", l->dir, base, (long long)position, (long long)found, (long long)told);
+                  "offset %lld: it was cut, or is damaged", l->dir, (long long)e.active_base, (long long)e.position, (long long)e.sealed_end, (long long)told);
 }
 
 int sdm_bare_check_cut(sdm_log *l, sdm_segment *s, int64_t size, int64_t next_offset) {

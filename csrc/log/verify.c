@@ -23,7 +23,6 @@ typedef struct verification {
   int64_t from;                          /* what lies below was counted already, in a segment that has been replaced since */
   sdm_buf plain;
   sdm_state_file state;
-  int64_t cleaned_end;                   /* where there is no page: segments with a base below may have gaps */
   uint8_t *stage;                        /* a copy of it */
   sdm_index_audit indexes;
 
@@ -93,10 +92,6 @@ static void count_batch(verification *x, const sdm_batch *b) {
 }
 
 /* ---- the .log ---- */
-
-static bool is_dense(const verification *x) {
-  return x->log->control ? sdm_log_is_dense(x->log, x->segment) : x->segment->base_offset >= x->cleaned_end;
-}
 
 /* What stands behind the last valid batch: the padding of a preallocated file of a broker's is none. */
 static int check_rest(verification *x, sdm_walk *w) {
@@ -186,7 +181,7 @@ static int check_digest(verification *x) {
 
 static int verify_segment(verification *x) {
   sdm_walk w = {0};
-  bool dense = is_dense(x);
+  bool dense = sdm_log_is_dense(x->log, x->segment);
   x->damaged = false;
   int rc = sdm_walk_open(&w, x->segment, x->limit, dense ? SDM_WALK_DENSE : 0);
   if (rc == 0) rc = sdm_index_audit_begin(&x->indexes, x->v, x->segment, !active(x), dense || w.scan.digest);
@@ -323,16 +318,6 @@ static int verify_epochs(verification *x) {
   return rc < 0 && sdm_is_finding(rc) ? small_problem(x, SDM_EPOCHS_NAME, rc) : rc;
 }
 
-static int told_end(verification *x, const sdm_end *end) {
-  char *path = sdm_segment_path(x->log->dir, end->active_base, SDM_FILE_LOG, "");
-  if (!path) return sdm_no_memory();
-  int rc = sdm_fail(SDM_CORRUPT, "%s: the log ends with offset %lld, but when it was closed the last was %lld", path, (long long)end->sealed_end - 1,
-                    (long long)x->state.end - 1);
-  rc = sdm_report_problem(x->v, path, end->position, end->sealed_end, rc, SDM_HARM_DATA);
-  sdm_free(path);
-  return rc;
-}
-
 /* The folder that the partition's is in; a fresh string. */
 static char *root_of(const verification *x) {
   char *root = sdm_strdup(x->log->dir);
@@ -360,19 +345,24 @@ static int starts_behind(verification *x, int64_t start, const sdm_end *end) {
   return rc;
 }
 
-/* After an orderly close, and without a broker since, the log ends where the state file says. Where the store is open its page has been asked; by the time that
-** the end is looked at it may be: what was read before is right for that end, or is older. */
-static int check_state(verification *x) {
+/* After an orderly close the log ends where the state file says. Where the store is open its page has been asked; by the time that the end is looked at it may be:
+** what was read before is right for that end, or is older. */
+static int check_end_told(verification *x) {
+  sdm_end found;
+  if (sdm_bare_check_end(x->log, &found) == 0) return 0;
+  char *path = sdm_segment_path(x->log->dir, found.active_base, SDM_FILE_LOG, "");
+  int rc = path ? sdm_report_problem(x->v, path, found.position, found.sealed_end, SDM_CORRUPT, SDM_HARM_DATA) : sdm_no_memory();
+  sdm_free(path);
+  return rc;
+}
+
+static int check_bounds(verification *x) {
   sdm_end end;
-  int64_t broker, start = -1;
-  x->cleaned_end = INT64_MAX;
-  int rc = sdm_broker_end(x->log->fs, x->log->dir, &broker);
-  if (rc == 0) rc = read_start(x, &start);
+  int64_t start = -1;
+  int rc = read_start(x, &start);
   if (rc == 0) rc = sdm_log_read_end(x->log, &end, NULL);
   if (rc < 0 || x->log->control || x->state.sequence == 0 || x->state.damaged) return rc;
-  x->cleaned_end = broker > x->state.cleaned_end ? broker : x->state.cleaned_end;
-  if (start > end.sealed_end) return starts_behind(x, start, &end);
-  return x->state.clean && broker <= x->state.end && end.sealed_end < x->state.end ? told_end(x, &end) : 0;
+  return start > end.sealed_end ? starts_behind(x, start, &end) : check_end_told(x);
 }
 
 /* ---- the whole ---- */
@@ -382,7 +372,7 @@ static int verify(verification *x) {
   int rc = x->stage ? sdm_log_check(x->log) : sdm_no_memory();
   if (rc == 0) rc = read_state(x);
   if (rc == 0) rc = verify_epochs(x);
-  if (rc == 0) rc = check_state(x);
+  if (rc == 0) rc = check_bounds(x);
   return rc == 0 ? verify_segments(x) : rc;
 }
 

@@ -59,7 +59,7 @@ static void take_failure(flips *f, int rc, const char *doing) {
 
 static int open_store(flips *f, sim_disk *disk, sdm_store **out) {
   sdm_store_options readonly = {.readonly = true};
-  return f->readonly ? sdm_store_open_on(sim_fs(disk), SIM_ROOT, &readonly, f->w.now, out) : world_open(disk, f->w.now, out);
+  return f->readonly ? sdm_store_open_on(sim_fs(disk), f->w.root, &readonly, f->w.now, out) : world_open(disk, f->w.now, out);
 }
 
 static const ledger_entry *appended(const ledger_log *l, int64_t offset) {
