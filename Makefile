@@ -254,7 +254,7 @@ demo:  ## installs what is missing, builds, and runs examples/rates.lua
 	@$(MAKE) -s all
 	@eval "$$(sh tools/env.sh '$(LUA)')"; '$(LUA)' examples/rates.lua
 
-build/bench/figures: bench/figures.c bench/workload.c bench/floors.c $(wildcard bench/*.h) build/libsediment.a Makefile
+build/bench/figures build/bench/processes: build/bench/%: bench/%.c bench/workload.c bench/floors.c $(wildcard bench/*.h) build/libsediment.a Makefile
 	@mkdir -p $(@D)
 	$(COMPILE) -o $@ $(filter %.c,$^) build/libsediment.a $(LDLIBS)
 
@@ -266,9 +266,10 @@ endef
 $(eval $(call bench_module,5.4))
 $(eval $(call bench_module,luajit))
 
-bench: all build/bench/figures build/bench/5.4/floor.so build/bench/luajit/floor.so  ## the figures beside the machine's limits: make bench ARGS=W2
+bench: all build/bench/figures build/bench/processes build/bench/5.4/floor.so build/bench/luajit/floor.so  ## the figures beside the machine's limits: make bench ARGS=W2
 	@mkdir -p build/bench/data
 	@build/bench/figures $(ARGS)
+	@build/bench/processes
 	@for v in 5.4 luajit; do lua=$$([ $$v = 5.4 ] && echo '$(LUA54)' || echo '$(LUAJIT)'); \
 	  (eval "$$(sh tools/env.sh $$lua)"; LUA_CPATH="build/bench/$$v/?.so;$$LUA_CPATH" $$lua bench/figures.lua $(ARGS)) || exit 1; done
 
