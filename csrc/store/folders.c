@@ -90,7 +90,7 @@ int sdm_folder_write_metadata(sdm_store *s, const char *dir, const sdm_uuid *id)
   return rc;
 }
 
-static int write_small_files(sdm_store *s, const char *dir, const sdm_uuid *id) {
+int sdm_folder_write_small_files(sdm_store *s, const char *dir, const sdm_uuid *id) {
   sdm_buf text = SDM_BUF_INIT;
   int rc = sdm_epochs_encode(&(sdm_epochs){.entries = &(sdm_epoch){0, 0}, .count = 1}, &text);
   if (rc == 0) rc = sdm_reserve_replace(&s->env, dir, SDM_EPOCHS_NAME, text.data, text.size);
@@ -125,7 +125,7 @@ static bool is_stray(const char *name, const char *topic, int32_t partition) {
   return strncmp(name, start, (size_t)n) == 0 && size > end && strcmp(name + size - end, "-stray") == 0;
 }
 
-/* A partition that is listed gets its folder when it is opened first. One that had it, and had records, is not to begin with offset 0 again. */
+/* A listed partition whose folder is missing gets it anew when it is opened. One that had records is not to begin with offset 0 again. */
 static int check_never_made(sdm_store *s, const char *topic, int32_t partition) {
   static const char *const checkpoints[] = {SDM_LOG_START_CHECKPOINT, SDM_RECOVERY_CHECKPOINT, SDM_CLEANER_CHECKPOINT};
   sdm_names names = {0};
@@ -153,7 +153,7 @@ static int make_folder(sdm_store *s, const char *dir, const char *topic, const s
   int rc = s->env.fs->path_info(s->env.fs, dir, &info);
   if (rc == SDM_NOT_FOUND && (rc = check_never_made(s, topic, partition)) == 0) rc = s->env.fs->make_dir(s->env.fs, dir);
   if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
-  return rc == 0 ? write_small_files(s, dir, id) : rc;
+  return rc == 0 ? sdm_folder_write_small_files(s, dir, id) : rc;
 }
 
 static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {

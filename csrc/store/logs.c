@@ -27,6 +27,13 @@ static int add(sdm_store *s, const sdm_uuid *id, sdm_log *l) {
   return 0;
 }
 
+/* One that finds no room is opened again by whoever wants it. */
+void sdm_store_add_logs(sdm_store *s, const sdm_uuid *topic_id, sdm_log **logs, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (add(s, topic_id, logs[i]) < 0) sdm_log_unref(logs[i]);
+  }
+}
+
 /* Two threads may open the same partition at once; the first to come back is kept. */
 static int keep_one(sdm_store *s, const sdm_uuid *id, sdm_log *opened, sdm_log **out) {
   sdm_mutex_lock(&s->lock);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/murmur2.h"
+#include "store/new_partitions.h"
 
 /* ---- handles ---- */
 
@@ -34,13 +35,15 @@ static int take_entry(sdm_topic *t, const sdm_topic_entry *e) {
   return 0;
 }
 
+static int deleted(const sdm_topic *t) { return sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", t->entry.name); }
+
 static int update(sdm_topic *t) {
   sdm_store *s = t->store;
   int rc = sdm_store_refresh(s);
   if (rc < 0) return rc;
   sdm_mutex_lock(&s->lock);
   const sdm_topic_entry *e = sdm_topics_find(&s->topics, t->entry.name);
-  if (!e || memcmp(&e->id, &t->entry.id, sizeof e->id) != 0) rc = sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", t->entry.name);
+  if (!e || memcmp(&e->id, &t->entry.id, sizeof e->id) != 0) rc = deleted(t);
   else rc = take_entry(t, e);
   sdm_mutex_unlock(&s->lock);
   return rc;
@@ -52,9 +55,16 @@ int sdm_topic_check(sdm_topic *t) {
   return t->generation == sdm_store_generation(t->store) && t->store->control ? 0 : update(t);
 }
 
+static void forget_logs(sdm_topic *t) {
+  for (int32_t i = 0; i < t->log_count; i++) {
+    sdm_log_unref(t->logs[i]);
+    t->logs[i] = NULL;
+  }
+}
+
 void sdm_topic_release(sdm_topic *t) {
   if (!t) return;
-  for (int32_t i = 0; i < t->log_count; i++) sdm_log_unref(t->logs[i]);
+  forget_logs(t);
   sdm_free(t->logs);
   sdm_buf_free(&t->scratch);
   sdm_store_unref(t->store);
@@ -136,11 +146,13 @@ static int change_config(sdm_store *s, sdm_config_set *set, const sdm_settings *
   return rc == 0 ? sdm_config_effective(set, &s->defaults, &effective) : rc;
 }
 
-/* A deletion of that name that failed half-way is finished before: later it would take the new topic's folders. */
+/* A deletion of that name that failed half-way is finished before: later it would take the new topic's folders. And a list is there before the first topic's
+** folders are: a store that has those alone has lost it. */
 int sdm_topic_entry_make(sdm_store *s, const char *name, const sdm_settings *config, sdm_topic_entry *out) {
   sdm_topic_entry e = {.partitions = 1, .state = SDM_TOPIC_LIVE};
   int rc = finish_deletions_locked(s, name, atomic_load_explicit(&s->last_now, memory_order_relaxed));
   if (rc == 0) rc = change_config(s, &e.config, config, NULL, 0, &e.partitions);
+  if (rc == 0 && s->topics.count == 0) rc = sdm_store_topics_save(s);
   if (rc == 0) rc = sdm_random(e.id.bytes, sizeof e.id.bytes);
   if (rc < 0) return rc;
   e.id.bytes[6] = (uint8_t)((e.id.bytes[6] & 0x0f) | 0x40);       /* a version 4 UUID, as Kafka draws them; never all zero, */
@@ -151,39 +163,67 @@ int sdm_topic_entry_make(sdm_store *s, const char *name, const sdm_settings *con
   return 0;
 }
 
-static int create_locked(sdm_store *s, const char *name, const sdm_settings *config) {
-  sdm_topic_entry e;
-  int rc = sdm_topic_entry_make(s, name, config, &e);
-  if (rc == 0) rc = sdm_folder_check_free(s, name, 0, e.partitions);
-  if (rc == 0) rc = sdm_topics_add(&s->topics, &e);
-  return rc == 0 ? sdm_store_topics_save(s) : rc;
+/* The list that could not be saved may be on the disk: what was before is saved again. */
+static int unsaved(sdm_store *s, sdm_new_partitions *made, int rc) {
+  sdm_failure why = {0};
+  sdm_failure_note(&why, rc);
+  sdm_store_topics_save(s);
+  return sdm_new_partitions_undo(s, made, sdm_failure_tell(&why));
 }
 
-static int change_locked(sdm_store *s, sdm_topic_entry *e, const sdm_settings *given, const char *const *reset, size_t reset_count) {
-  sdm_topic_entry changed = *e;
-  int32_t partitions = e->partitions;
-  int rc = change_config(s, &changed.config, given, reset, reset_count, &partitions);
-  if (rc < 0) return rc;
-  if (partitions < e->partitions) {
-    return sdm_fail(SDM_POLICY, "topic '%s' has %d partitions; their number can grow only, not become %d", e->name, e->partitions, partitions);
+static int list_new(sdm_store *s, const sdm_topic_entry *e, sdm_new_partitions *made) {
+  int rc = sdm_topics_add(&s->topics, e);
+  if (rc < 0) return sdm_new_partitions_undo(s, made, rc);
+  if ((rc = sdm_store_topics_save(s)) < 0) {
+    sdm_topics_remove(&s->topics, sdm_topics_find(&s->topics, e->name));
+    return unsaved(s, made, rc);
   }
-  if ((rc = sdm_folder_check_free(s, e->name, e->partitions, partitions)) < 0) return rc;
-  changed.partitions = partitions;
-  if (memcmp(&changed, e, sizeof changed) == 0) return 0;
-  *e = changed;
-  return sdm_store_topics_save(s);
+  sdm_new_partitions_listed(s, &e->id, made);
+  return 0;
 }
 
-/* Makes the topic or changes its configs. */
-static int define(sdm_store *s, const char *name, const sdm_settings *config) {
-  int rc = sdm_store_check_writable(s);
-  if (rc == 0) rc = sdm_store_topics_lock(s);
-  if (rc < 0) return rc;
-  sdm_topic_entry *e = sdm_topics_find(&s->topics, name);
-  rc = e ? change_locked(s, e, config, NULL, 0) : create_locked(s, name, config);
-  sdm_store_topics_unlock(s);
+static int list_changed(sdm_store *s, sdm_topic_entry *e, const sdm_topic_entry *changed, sdm_new_partitions *made) {
+  sdm_topic_entry before = *e;
+  *e = *changed;
+  int rc = sdm_store_topics_save(s);
+  if (rc < 0) {
+    *e = before;
+    return unsaved(s, made, rc);
+  }
+  sdm_new_partitions_listed(s, &e->id, made);
+  return 0;
+}
+
+/* `t` is the new topic's handle: after it is listed nothing can fail. */
+static int create_locked(sdm_topic *t, const char *name, const sdm_settings *config, int64_t now) {
+  sdm_store *s = t->store;
+  sdm_topic_entry e;
+  sdm_new_partitions made = {0};
+  int rc = sdm_topic_entry_make(s, name, config, &e);
+  if (rc == 0) rc = take_entry(t, &e);
+  if (rc == 0) rc = sdm_new_partitions_make(s, &e, 0, e.partitions, now, &made);
+  if (rc == 0) rc = list_new(s, &e, &made);
+  t->generation = s->topics_generation;
   return rc;
 }
+
+static int change_locked(sdm_topic *t, sdm_topic_entry *e, const sdm_settings *given, const char *const *reset, size_t reset_count, int64_t now) {
+  sdm_store *s = t->store;
+  sdm_topic_entry changed = *e;
+  sdm_new_partitions made = {0};
+  int rc = change_config(s, &changed.config, given, reset, reset_count, &changed.partitions);
+  if (rc < 0) return rc;
+  if (changed.partitions < e->partitions) {
+    return sdm_fail(SDM_POLICY, "topic '%s' has %d partitions; their number can grow only, not become %d", e->name, e->partitions, changed.partitions);
+  }
+  if (memcmp(&changed, e, sizeof changed) == 0) return 0;
+  rc = grow_logs(t, changed.partitions);
+  if (rc == 0) rc = sdm_new_partitions_make(s, &changed, e->partitions, changed.partitions, now, &made);
+  if (rc == 0) rc = list_changed(s, e, &changed, &made);
+  return rc == 0 ? take_entry(t, e) : rc;
+}
+
+/* ---- opening ---- */
 
 static int find_entry(sdm_store *s, const char *name, sdm_topic_entry *out) {
   int rc = sdm_store_refresh(s);
@@ -195,7 +235,7 @@ static int find_entry(sdm_store *s, const char *name, sdm_topic_entry *out) {
   return e ? 0 : sdm_fail(SDM_UNKNOWN_TOPIC, "there is no topic '%s'; give a config, even {}, to create it", name);
 }
 
-/* A topic's partitions are opened with it: so they exist, and what they hold is put right, before the first record. */
+/* A topic's partitions are opened with it: so what they hold is put right before the first record. */
 static int open_logs(sdm_topic *t, int64_t now) {
   sdm_log *l;
   int rc = 0;
@@ -203,19 +243,41 @@ static int open_logs(sdm_topic *t, int64_t now) {
   return rc;
 }
 
+static int open_existing(sdm_topic *t, const char *name, int64_t now) {
+  int rc = find_entry(t->store, name, &t->entry);
+  if (rc == 0) rc = update(t);
+  return rc == 0 ? open_logs(t, now) : rc;
+}
+
+/* 1: there is one of that name since the last look. */
+static int create(sdm_topic *t, const char *name, const sdm_settings *config, int64_t now) {
+  sdm_store *s = t->store;
+  int rc = sdm_store_topics_lock(s);
+  if (rc < 0) return rc;
+  rc = sdm_topics_find(&s->topics, name) ? 1 : create_locked(t, name, config, now);
+  sdm_store_topics_unlock(s);
+  return rc;
+}
+
+/* Makes the topic or changes its configs; others may be deleting and making it. */
+static int open_defined(sdm_topic *t, const char *name, const sdm_settings *config, int64_t now) {
+  for (;;) {
+    int rc = open_existing(t, name, now);
+    if (rc == 0) rc = sdm_topic_alter(t, config, NULL, 0, now);
+    if (rc != SDM_UNKNOWN_TOPIC) return rc;
+    forget_logs(t);
+    if ((rc = create(t, name, config, now)) != 1) return rc;
+  }
+}
+
 int sdm_topic_open(sdm_store *s, const char *name, const sdm_settings *config, int64_t now, sdm_topic **out) {
-  sdm_topic_entry e;
-  int rc = sdm_store_check(s);
+  int rc = config ? sdm_store_check_writable(s) : sdm_store_check(s);
   if (rc == 0) rc = sdm_topic_name_check(name);
-  if (rc == 0 && config) rc = define(s, name, config);
-  if (rc == 0) rc = find_entry(s, name, &e);
   if (rc < 0) return rc;
   sdm_topic *t = sdm_calloc(1, sizeof *t);
   if (!t) return sdm_no_memory();
   t->store = sdm_store_ref(s);
-  t->entry = e;
-  rc = update(t);
-  if (rc == 0) rc = open_logs(t, now);
+  rc = config ? open_defined(t, name, config, now) : open_existing(t, name, now);
   if (rc < 0) {
     sdm_topic_release(t);
     return rc;
@@ -231,10 +293,9 @@ int sdm_topic_alter(sdm_topic *t, const sdm_settings *set, const char *const *re
   if (rc == 0) rc = sdm_store_topics_lock(s);
   if (rc < 0) return rc;
   sdm_topic_entry *e = sdm_topics_find(&s->topics, t->entry.name);
-  rc = e ? change_locked(s, e, set, reset, reset_count) : sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", t->entry.name);
+  rc = e ? change_locked(t, e, set, reset, reset_count, now) : deleted(t);
   sdm_store_topics_unlock(s);
-  if (rc == 0) rc = sdm_topic_check(t);
-  return rc == 0 ? open_logs(t, now) : rc;
+  return rc;
 }
 
 int sdm_topic_describe(sdm_topic *t, size_t i, sdm_described *out) {

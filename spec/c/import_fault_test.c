@@ -8,68 +8,10 @@
 
 #include "base/mem.h"
 #include "log/reader.h"
-#include "store/store.h"
+#include "faults.h"
 #include "test.h"
 
 enum { RECORDS = 30, NOW = 1700000000 };
-
-static struct {
-  int countdown;                           /* calls that succeed before one fails; -1: all do */
-  int code;                                /* that it fails with; 0: the process dies instead */
-} disk = {.countdown = -1};
-
-static int fault(void) {
-  if (disk.countdown < 0 || disk.countdown-- > 0) return 0;
-  if (disk.code == 0) _exit(9);
-  return sdm_fail(disk.code, "injected");
-}
-
-static int faulty_open(sdm_fs *fs, const char *path, int flags, sdm_file **out) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->open(fs, path, flags, out);
-}
-
-static int faulty_read(sdm_file *f, void *bytes, size_t size, int64_t position, size_t *got) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->read(f, bytes, size, position, got);
-}
-
-static int faulty_write(sdm_file *f, const void *bytes, size_t size, int64_t position) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->write(f, bytes, size, position);
-}
-
-static int faulty_sync(sdm_file *f) {
-  (void)f;
-  return fault();
-}
-
-static int faulty_truncate(sdm_file *f, int64_t size) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->truncate(f, size);
-}
-
-static int faulty_rename(sdm_fs *fs, const char *from, const char *to) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->rename(fs, from, to);
-}
-
-static int faulty_sync_dir(sdm_fs *fs, const char *path, bool *lost) {
-  (void)fs, (void)path, (void)lost;
-  return fault();
-}
-
-static int faulty_make_dir(sdm_fs *fs, const char *path) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->make_dir(fs, path);
-}
-
-static int faulty_set_modified(sdm_file *f, int64_t ms) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->set_modified(f, ms);
-}
-
-static sdm_fs faulty;
 
 static char root[256], source[300], target[300];
 
@@ -169,32 +111,14 @@ static void finish(sdm_store *s, int there) {
   check_folders();
 }
 
-static void use_faulty(sdm_store *s) {
-  faulty = *sdm_fs_posix();
-  faulty.open = faulty_open;
-  faulty.read = faulty_read;
-  faulty.write = faulty_write;
-  faulty.sync = faulty_sync;
-  faulty.truncate = faulty_truncate;
-  faulty.rename = faulty_rename;
-  faulty.sync_dir = faulty_sync_dir;
-  faulty.make_dir = faulty_make_dir;
-  faulty.set_modified = faulty_set_modified;
-  s->env.fs = &faulty;
-}
-
 /* Fails the n-th call; false once there is no n-th call. */
 static bool fail_at(int n, int code, bool empty) {
   remove_target();
   sdm_store *s = open_store(target);
   if (empty) make_empty_topic(s);
-  use_faulty(s);
-  disk.code = code;
-  disk.countdown = n;
+  faults_use(s, code, n);
   int rc = import(s);
-  bool reached = disk.countdown < 0;
-  disk.countdown = -1;
-  s->env.fs = sdm_fs_posix();
+  bool reached = faults_end(s);
   if (reached && rc != 0) CHECK_INT(rc, code);
   if (!reached) CHECK_INT(rc, 0);
   finish(s, rc == 0);
@@ -218,9 +142,7 @@ static bool die_at(int n, bool empty, int *whole) {
   if (child == 0) {
     sdm_store *s = open_store(target);
     if (empty) make_empty_topic(s);
-    use_faulty(s);
-    disk.code = 0;
-    disk.countdown = n;
+    faults_use(s, 0, n);
     import(s);
     _exit(0);
   }
@@ -230,7 +152,7 @@ static bool die_at(int n, bool empty, int *whole) {
   int there = state(s);
   *whole += there;
   finish(s, there);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 9;
+  return WIFEXITED(status) && WEXITSTATUS(status) == FAULT_DIED;
 }
 
 static void die_everywhere(bool empty) {
