@@ -159,6 +159,7 @@ static void work(sdm_background *b) {
   if (due(&b->next_flush, flush_interval)) each_log(b, flush_job);
   if (due(&b->next_retention, o.retention_check_interval_ms)) {
     each_log(b, retain_job);
+    sdm_store_finish_deletions(s, store_now(s));
     sdm_folders_unlink(s, store_now(s), &deleted);
   }
   if (o.cleaner_enable && due(&b->next_cleaning, o.cleaner_backoff_ms)) clean_round(b);

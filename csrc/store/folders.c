@@ -332,9 +332,10 @@ static int each_unlisted(sdm_store *s, int (*f)(sdm_store *s, const char *dir)) 
   return rc;
 }
 
+/* One that cannot go does not keep the others. */
 static int drop_unlisted(sdm_store *s, const char *dir) {
-  int rc = remove_unlisted(s, dir);
-  return rc == SDM_NOT_FOUND ? 0 : rc;
+  remove_unlisted(s, dir);
+  return 0;
 }
 
 int sdm_folders_drop_unlisted(sdm_store *s) { return each_unlisted(s, drop_unlisted); }

@@ -166,13 +166,13 @@ static int join_locked(sdm_store *s, bool *alone) {
   return rc;
 }
 
-/* What only the first process of an incarnation does: end what the last one began. */
+/* What only the first process of an incarnation does: end what the last one began. What cannot go now keeps nobody from opening: upkeep tries it again. */
 static int put_right(sdm_store *s, int64_t now) {
   int64_t folders = 0;
-  int rc = sdm_store_finish_deletions(s, now);
-  sdm_folders_unlink(s, INT64_MAX, &folders);          /* what cannot go now is tried again later */
-  if (rc == 0) rc = sdm_folders_drop_unlisted(s);
-  return rc == 0 ? sdm_store_open_all(s, now) : rc;
+  sdm_store_finish_deletions(s, now);
+  sdm_folders_unlink(s, INT64_MAX, &folders);
+  sdm_folders_drop_unlisted(s);
+  return sdm_store_open_all(s, now);
 }
 
 /* Kafka's own lock on a log directory: a broker that runs there has it, and none starts while the store is open. */

@@ -85,7 +85,7 @@ int sdm_store_topics_lock(sdm_store *s);                   /* the same, and then
 void sdm_store_topics_unlock(sdm_store *s);
 int sdm_store_topics_save(sdm_store *s);                   /* under both; others see the change */
 
-int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics that are marked as deleted, after a crash */
+int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics that are marked as deleted */
 
 /* folders.c: partitions' folders */
 int sdm_folders_check_none(sdm_store *s);                  /* SDM_CORRUPT: there are some of ours, so sediment.topics was lost */

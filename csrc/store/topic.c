@@ -103,15 +103,13 @@ int sdm_topic_log(sdm_topic *t, int32_t partition, int64_t now, sdm_log **out) {
 
 /* ---- the end of a deletion ---- */
 
-/* The topic is gone once the file says so; its folders follow, also after a crash in between. */
+/* The topic is gone once the file says so; its folders follow, also after a crash in between. One that cannot go does not keep the others. */
 static int finish_deletion_locked(sdm_store *s, sdm_topic_entry *e, int64_t now) {
-  sdm_log_config cfg;
-  int rc = sdm_config_effective(&e->config, &s->defaults, &cfg);
-  for (int32_t p = 0; rc == 0 && p < e->partitions; p++) {
-    rc = sdm_folder_delete(s, e->name, &e->id, p, sdm_add_sat(now, cfg.file_delete_delay_ms));
-  }
-  if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
-  if (rc < 0) return rc;
+  int64_t due = sdm_add_sat(now, sdm_config_file_delete_delay_ms(&e->config, &s->defaults));
+  sdm_failure first = {0};
+  for (int32_t p = 0; p < e->partitions; p++) sdm_failure_note(&first, sdm_folder_delete(s, e->name, &e->id, p, due));
+  if (first.code == 0) sdm_failure_note(&first, s->env.fs->sync_dir(s->env.fs, s->env.root, NULL));
+  if (first.code < 0) return sdm_failure_tell(&first);
   sdm_topics_remove(&s->topics, e);
   return sdm_store_topics_save(s);
 }
@@ -119,14 +117,14 @@ static int finish_deletion_locked(sdm_store *s, sdm_topic_entry *e, int64_t now)
 /* Of this topic, or of all; under the topics lock. Who marked it may have died before the mark was durable: else a loss of power could bring back the topic,
 ** and not its folders. */
 static int finish_deletions_locked(sdm_store *s, const char *name, int64_t now) {
-  int rc = 0;
-  for (size_t i = s->topics.count; rc == 0 && i-- > 0;) {
+  sdm_failure first = {0};
+  for (size_t i = s->topics.count; i-- > 0;) {
     sdm_topic_entry *e = s->topics.entries[i];
     if (e->state != SDM_TOPIC_DELETED || (name && strcmp(e->name, name) != 0)) continue;
-    rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
-    if (rc == 0) rc = finish_deletion_locked(s, e, now);
+    int rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
+    sdm_failure_note(&first, rc == 0 ? finish_deletion_locked(s, e, now) : rc);
   }
-  return rc;
+  return sdm_failure_tell(&first);
 }
 
 /* ---- creation and change; under the topics lock ---- */
@@ -309,8 +307,18 @@ int sdm_topic_describe(sdm_topic *t, size_t i, sdm_described *out) {
 
 /* ---- deletion ---- */
 
+static bool has_unfinished(sdm_store *s) {
+  sdm_mutex_lock(&s->lock);
+  size_t i = 0;
+  while (i < s->topics.count && s->topics.entries[i]->state != SDM_TOPIC_DELETED) i++;
+  bool found = i < s->topics.count;
+  sdm_mutex_unlock(&s->lock);
+  return found;
+}
+
 int sdm_store_finish_deletions(sdm_store *s, int64_t now) {
-  int rc = sdm_store_topics_lock(s);
+  int rc = has_unfinished(s) ? sdm_store_topics_lock(s) : 1;
+  if (rc == 1) return 0;
   if (rc < 0) return rc;
   rc = finish_deletions_locked(s, NULL, now);
   sdm_store_topics_unlock(s);
