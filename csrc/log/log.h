@@ -44,6 +44,7 @@ struct sdm_log {
   atomic_bool closed;                      /* the store was closed: readers stop */
   sdm_file *control_file;
   sdm_control *control;                    /* NULL: bare */
+  uint64_t control_inode;                  /* of the page's file */
 
   sdm_mutex lock;                          /* guards what follows */
   sdm_segment **segments;                  /* ascending; the last is the active one */
@@ -83,6 +84,7 @@ int sdm_log_check_writable(sdm_log *l);
 int sdm_log_lock(sdm_log *l);              /* control->lock, with the state put right when its last owner died */
 void sdm_log_unlock(sdm_log *l);
 int sdm_log_topic_deleted(const sdm_log *l);           /* SDM_UNKNOWN_TOPIC, with its message */
+int sdm_log_in_place(const sdm_log *l);                /* 1: the page that is mapped is the one in the partition's folder; 0: it is not */
 bool sdm_log_is_replaced(const sdm_log *l);            /* an import has put another folder in its place: the partition is to be opened anew */
 
 /* ---- segment_list.c ---- */

@@ -83,10 +83,12 @@ static int replace_held(sdm_store *s, sdm_control *c, sdm_staging *g, const char
   bool died;
   int rc = sdm_shared_mutex_lock(&c->lock, &died);
   if (rc < 0) return rc;
+  if (died) atomic_store(&c->unfinished, 1);           /* for the next, should it not be replaced */
   if (atomic_load(&c->log_end) > 0) rc = sdm_fail(SDM_EXISTS, "%s has had records; import into a partition that is new", dir);
   if (rc == 0) {
-    atomic_store(&c->deleted, SDM_GONE_REPLACED);
-    if ((rc = exchange(s, g, dir, gone, now)) < 0) atomic_store(&c->deleted, SDM_GONE_NOT);
+    atomic_store(&c->deleted, SDM_GONE_REPLACING);
+    rc = exchange(s, g, dir, gone, now);
+    atomic_store(&c->deleted, rc < 0 ? SDM_GONE_NOT : SDM_GONE_REPLACED);
   }
   sdm_shared_mutex_unlock(&c->lock);
   return rc;

@@ -101,13 +101,17 @@ static void check_folders(void) {
   CHECK_INT(system(line), 0);
 }
 
-static void finish(sdm_store *s, int there) {
+static void finish_with(sdm_store *s, int there) {
   sdm_maintain_report report;
   CHECK_INT(state(s), there);
   if (!there) CHECK_INT(import(s), 0);
   CHECK_INT(sdm_store_maintain(s, NOW, &report), 0);
   CHECK_INT(state(s), 1);
   CHECK_INT(sdm_store_close(s, NOW), 0);
+}
+
+static void finish(sdm_store *s, int there) {
+  finish_with(s, there);
   check_folders();
 }
 
@@ -165,6 +169,54 @@ static void die_everywhere(bool empty) {
 
 TEST(a_death_leaves_the_whole_or_no_sign) { die_everywhere(false); }
 TEST(a_death_leaves_the_whole_or_the_empty_partition) { die_everywhere(true); }
+
+/* ---- beside others, who have the empty partition open ---- */
+
+static int64_t latest(sdm_topic *t) {
+  sdm_log *l;
+  int64_t end = -1;
+  if (CHECK_INT(sdm_topic_log(t, 0, NOW, &l), 0)) CHECK_INT(sdm_log_latest(l, &end), 0);
+  return end;
+}
+
+static bool die_beside_at(int n, int *whole) {
+  sdm_store *s, *reading = NULL;
+  sdm_topic *t, *read = NULL;
+  remove_target();
+  s = open_store(target);
+  CHECK_INT(sdm_topic_open(s, "t", &(sdm_settings){0}, NOW, &t), 0);
+  CHECK_INT(sdm_store_open(target, &(sdm_store_options){.readonly = true}, NOW, &reading), 0);
+  CHECK_INT(sdm_topic_open(reading, "t", NULL, NOW, &read), 0);
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    sdm_store *own = open_store(target);
+    faults_use(own, 0, n);
+    import(own);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  int64_t end = latest(t), read_end = latest(read);        /* who may write makes a folder anew that is missing */
+  CHECK(end == 0 || end == RECORDS);
+  CHECK_INT(read_end, end);
+  *whole += end > 0;
+  sdm_topic_release(read);
+  CHECK_INT(sdm_store_close(reading, NOW), 0);
+  sdm_topic_release(t);
+  finish_with(s, end > 0);
+  CHECK_INT(sdm_store_close(open_store(target), NOW), 0);        /* a mark that was made last may have the machine's time: it goes when it is due, or now */
+  check_folders();
+  return WIFEXITED(status) && WEXITSTATUS(status) == FAULT_DIED;
+}
+
+TEST(a_death_leaves_the_others_the_whole_or_the_empty_partition) {
+  int n = 0, whole = 0;
+  make_source();
+  while (n < 2000 && die_beside_at(n, &whole)) n++;
+  CHECK(n > 50 && n < 2000);
+  CHECK(whole > 0 && whole < n);
+}
 
 TEST(short_memory_leaves_no_sign) {
   int n = 0, rc = SDM_NO_MEMORY;
