@@ -35,16 +35,21 @@ static int take_entry(sdm_topic *t, const sdm_topic_entry *e) {
   return 0;
 }
 
-static int deleted(const sdm_topic *t) { return sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", t->entry.name); }
+/* Holding store->lock; NULL, with its message: the topic was deleted, though there may be another of its name. */
+static sdm_topic_entry *entry_of(const sdm_topic *t) {
+  sdm_topic_entry *e = sdm_topics_find(&t->store->topics, t->entry.name);
+  if (e && memcmp(&e->id, &t->entry.id, sizeof e->id) == 0) return e;
+  sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", t->entry.name);
+  return NULL;
+}
 
 static int update(sdm_topic *t) {
   sdm_store *s = t->store;
   int rc = sdm_store_refresh(s);
   if (rc < 0) return rc;
   sdm_mutex_lock(&s->lock);
-  const sdm_topic_entry *e = sdm_topics_find(&s->topics, t->entry.name);
-  if (!e || memcmp(&e->id, &t->entry.id, sizeof e->id) != 0) rc = deleted(t);
-  else rc = take_entry(t, e);
+  const sdm_topic_entry *e = entry_of(t);
+  rc = e ? take_entry(t, e) : SDM_UNKNOWN_TOPIC;
   sdm_mutex_unlock(&s->lock);
   return rc;
 }
@@ -290,8 +295,8 @@ int sdm_topic_alter(sdm_topic *t, const sdm_settings *set, const char *const *re
   if (rc == 0) rc = sdm_store_check_writable(s);
   if (rc == 0) rc = sdm_store_topics_lock(s);
   if (rc < 0) return rc;
-  sdm_topic_entry *e = sdm_topics_find(&s->topics, t->entry.name);
-  rc = e ? change_locked(t, e, set, reset, reset_count, now) : deleted(t);
+  sdm_topic_entry *e = entry_of(t);
+  rc = e ? change_locked(t, e, set, reset, reset_count, now) : SDM_UNKNOWN_TOPIC;
   sdm_store_topics_unlock(s);
   return rc;
 }
