@@ -82,15 +82,21 @@ int sdm_store_log(sdm_store *s, const sdm_topic_entry *topic, int32_t partition,
   return 0;
 }
 
-void sdm_store_forget_logs(sdm_store *s, const sdm_uuid *topic_id) {
-  sdm_mutex_lock(&s->lock);
+static bool is_live(const sdm_store *s, const sdm_uuid *topic_id) {
+  for (size_t i = 0; i < s->topics.count; i++) {
+    if (same_id(&s->topics.entries[i]->id, topic_id)) return s->topics.entries[i]->state == SDM_TOPIC_LIVE;
+  }
+  return false;
+}
+
+/* Handles and readers that have one keep it as long as they are. */
+void sdm_store_forget_deleted(sdm_store *s) {
   size_t kept = 0;
   for (size_t i = 0; i < s->log_count; i++) {
-    if (same_id(&s->logs[i].topic_id, topic_id)) sdm_log_unref(s->logs[i].log);
-    else s->logs[kept++] = s->logs[i];
+    if (is_live(s, &s->logs[i].topic_id)) s->logs[kept++] = s->logs[i];
+    else sdm_log_unref(s->logs[i].log);
   }
   s->log_count = kept;
-  sdm_mutex_unlock(&s->lock);
 }
 
 int sdm_store_log_refs(sdm_store *s, sdm_log ***out, size_t *count) {

@@ -99,7 +99,7 @@ int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count);              
 /* logs.c: the partitions that this process has open */
 int sdm_store_log(sdm_store *s, const sdm_topic_entry *topic, int32_t partition, int64_t now, sdm_log **out);   /* a reference */
 void sdm_store_add_logs(sdm_store *s, const sdm_uuid *topic_id, sdm_log **logs, size_t count);      /* takes the references; holding store->lock */
-void sdm_store_forget_logs(sdm_store *s, const sdm_uuid *topic_id);                     /* of a deleted topic */
+void sdm_store_forget_deleted(sdm_store *s);                /* logs of topics that are not live; holding store->lock */
 int sdm_store_open_all(sdm_store *s, int64_t now);         /* opens, and so recovers, every partition */
 int sdm_store_log_refs(sdm_store *s, sdm_log ***out, size_t *count);
 void sdm_logs_unref(sdm_log **logs, size_t count);

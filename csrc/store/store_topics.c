@@ -38,6 +38,7 @@ static int refresh_locked(sdm_store *s) {
   sdm_topics_free(&s->topics);
   s->topics = fresh;
   s->topics_generation = generation;
+  sdm_store_forget_deleted(s);
   return 0;
 }
 

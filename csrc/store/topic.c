@@ -331,7 +331,6 @@ int sdm_store_finish_deletions(sdm_store *s, int64_t now) {
 }
 
 int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64_t now) {
-  sdm_uuid id;
   int rc = sdm_store_check_writable(s);
   if (rc == 0) rc = sdm_topic_name_check(name);
   if (rc == 0) rc = sdm_store_topics_lock(s);
@@ -343,12 +342,11 @@ int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64
     sdm_store_topics_unlock(s);
     return rc < 0 ? rc : if_exists ? 0 : sdm_fail(SDM_UNKNOWN_TOPIC, "there is no topic '%s'", name);
   }
-  id = e->id;
   e->state = SDM_TOPIC_DELETED;
   rc = sdm_store_topics_save(s);
+  sdm_store_forget_deleted(s);
   if (rc == 0) finish_deletion_locked(s, e, now);      /* what fails of it is left to upkeep: the topic is deleted, durably */
   sdm_store_topics_unlock(s);
-  sdm_store_forget_logs(s, &id);
   return rc;
 }
 
