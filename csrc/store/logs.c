@@ -1,29 +1,43 @@
-/* The partitions that this process has open. A log stays open until the store closes or its topic is deleted. */
+/* The partitions that this process has open, by topic and number. A log stays open until the store closes or its topic is deleted. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "store/store.h"
 
-static bool same_id(const sdm_uuid *a, const sdm_uuid *b) { return memcmp(a, b, sizeof *a) == 0; }
+static int compare(const sdm_open_log *l, const sdm_uuid *id, int32_t partition) {
+  int order = memcmp(&l->topic_id, id, sizeof *id);
+  return order ? order : (l->log->partition > partition) - (l->log->partition < partition);
+}
 
-/* Holding store->lock. One that an import has replaced is forgotten: the partition is in another folder now. */
-static sdm_log *find(sdm_store *s, const sdm_uuid *id, int32_t partition) {
-  for (size_t i = 0; i < s->log_count; i++) {
-    sdm_log *l = s->logs[i].log;
-    if (l->partition != partition || !same_id(&s->logs[i].topic_id, id)) continue;
-    if (!sdm_log_is_replaced(l)) return l;
-    s->logs[i] = s->logs[--s->log_count];
-    sdm_log_unref(l);
-    return NULL;
+/* Where it is, or would be, in the list. Holding store->lock, as all that follows. */
+static size_t locate(const sdm_store *s, const sdm_uuid *id, int32_t partition) {
+  size_t low = 0, high = s->log_count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (compare(&s->logs[middle], id, partition) < 0) low = middle + 1;
+    else high = middle;
   }
+  return low;
+}
+
+/* One that an import has replaced is forgotten: the partition is in another folder now. */
+static sdm_log *find(sdm_store *s, const sdm_uuid *id, int32_t partition) {
+  size_t i = locate(s, id, partition);
+  if (i == s->log_count || compare(&s->logs[i], id, partition) != 0) return NULL;
+  sdm_log *l = s->logs[i].log;
+  if (!sdm_log_is_replaced(l)) return l;
+  memmove(&s->logs[i], &s->logs[i + 1], (--s->log_count - i) * sizeof *s->logs);
+  sdm_log_unref(l);
   return NULL;
 }
 
 static int add(sdm_store *s, const sdm_uuid *id, sdm_log *l) {
   sdm_open_log *logs = sdm_grown(s->logs, s->log_count, &s->log_capacity, sizeof *logs);
   if (!logs) return sdm_no_memory();
+  size_t i = locate(s, id, l->partition);
   s->logs = logs;
-  s->logs[s->log_count++] = (sdm_open_log){*id, l};
+  memmove(&logs[i + 1], &logs[i], (s->log_count++ - i) * sizeof *logs);
+  logs[i] = (sdm_open_log){*id, l};
   return 0;
 }
 
@@ -84,16 +98,22 @@ int sdm_store_log(sdm_store *s, const sdm_topic_entry *topic, int32_t partition,
 
 static bool is_live(const sdm_store *s, const sdm_uuid *topic_id) {
   for (size_t i = 0; i < s->topics.count; i++) {
-    if (same_id(&s->topics.entries[i]->id, topic_id)) return s->topics.entries[i]->state == SDM_TOPIC_LIVE;
+    const sdm_topic_entry *e = s->topics.entries[i];
+    if (memcmp(&e->id, topic_id, sizeof *topic_id) == 0) return e->state == SDM_TOPIC_LIVE;
   }
   return false;
 }
 
-/* Handles and readers that have one keep it as long as they are. */
+/* Handles and readers that have one keep it as long as they are. A topic's stand side by side, and are asked for once. */
 void sdm_store_forget_deleted(sdm_store *s) {
   size_t kept = 0;
+  bool live = false;
+  sdm_uuid last;
   for (size_t i = 0; i < s->log_count; i++) {
-    if (is_live(s, &s->logs[i].topic_id)) s->logs[kept++] = s->logs[i];
+    const sdm_uuid *id = &s->logs[i].topic_id;
+    if (i == 0 || memcmp(id, &last, sizeof last) != 0) live = is_live(s, id);
+    last = *id;
+    if (live) s->logs[kept++] = s->logs[i];
     else sdm_log_unref(s->logs[i].log);
   }
   s->log_count = kept;

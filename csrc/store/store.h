@@ -59,7 +59,7 @@ struct sdm_store {
   uint64_t topics_generation;
   sdm_config_set defaults;
   sdm_options options;
-  sdm_open_log *logs;
+  sdm_open_log *logs;                      /* ascending by topic id, then partition */
   size_t log_count, log_capacity;
 };
 
