@@ -12,29 +12,49 @@
 
 char *sdm_folder_path(sdm_store *s, const char *topic, int32_t partition) { return sdm_format("%s/%s-%d", s->env.root, topic, partition); }
 
-/* 1: it is a folder, which is none of ours, and stays. */
-static int remove_file(sdm_fs *fs, const char *path) {
+/* What Sediment or a broker puts into a partition's folder. Anything else is somebody's, who may have linked the folder to one of his own. */
+static bool is_partitions(const char *name) {
+  static const char *const starts[] = {"sediment.", METADATA, SDM_EPOCHS_NAME};
+  for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+    if (strncmp(name, starts[i], strlen(starts[i])) == 0) return true;
+  }
+  return strspn(name, "0123456789") == 20 && name[20] == '.';
+}
+
+/* 1: it is none of ours, or a folder, and stays. */
+static int remove_file(sdm_fs *fs, const char *path, const char *name) {
   sdm_file_info info;
+  if (!is_partitions(name)) return 1;
   int rc = fs->path_info(fs, path, &info);
   if (rc == SDM_NOT_FOUND) return fs->unlink(fs, path);        /* a dangling link */
   return rc < 0 ? rc : info.directory ? 1 : fs->unlink(fs, path);
 }
 
-/* The mark goes last: a folder without it would never be looked at again, as one that has another in it. */
-int sdm_folder_remove(sdm_store *s, const char *dir, const char *mark) {
-  sdm_names names = {0};
-  bool empty = true;
-  int rc = s->env.fs->list(s->env.fs, dir, &names);
-  for (size_t i = 0; rc >= 0 && i < names.count; i++) {
-    if (strcmp(names.items[i], SDM_DELETED_MARK) == 0) continue;
-    char *path = sdm_format("%s/%s", dir, names.items[i]);
-    rc = path ? remove_file(s->env.fs, path) : sdm_no_memory();
-    if (rc == 1) empty = false;
+static int remove_files(sdm_fs *fs, const char *dir, const sdm_names *names) {
+  sdm_failure stays = {0};
+  int rc = 0;
+  for (size_t i = 0; rc >= 0 && i < names->count; i++) {
+    if (strcmp(names->items[i], SDM_DELETED_MARK) == 0) continue;
+    char *path = sdm_format("%s/%s", dir, names->items[i]);
+    rc = path ? remove_file(fs, path, names->items[i]) : sdm_no_memory();
+    if (rc == 1) sdm_failure_note(&stays, sdm_fail(SDM_EXISTS, "%s is none of a partition's files and stays where it is, and so does the folder", path));
     sdm_free(path);
   }
+  return rc < 0 ? rc : sdm_failure_tell(&stays);
+}
+
+/* The mark goes last: a folder without it is not looked at again, as one that has something in it that stays. That is told once. */
+int sdm_folder_remove(sdm_store *s, const char *dir, const char *mark) {
+  sdm_names names = {0};
+  sdm_fs *fs = s->env.fs;
+  int rc = fs->list(fs, dir, &names);
+  if (rc == 0) rc = remove_files(fs, dir, &names);
   sdm_names_clear(&names);
-  if (rc >= 0) rc = s->env.fs->unlink(s->env.fs, mark);
-  return rc == 0 && empty ? s->env.fs->remove_dir(s->env.fs, dir) : rc;
+  if (rc < 0 && rc != SDM_EXISTS) return rc;
+  sdm_failure stays = {0};
+  sdm_failure_note(&stays, rc);
+  if ((rc = fs->unlink(fs, mark)) < 0) return rc;
+  return stays.code < 0 ? sdm_failure_tell(&stays) : fs->remove_dir(fs, dir);
 }
 
 /* A folder that has a partition's name and the mark of a deleted one is of an import that died before its topic listed it: it is nobody's. */
