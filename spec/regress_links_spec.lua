@@ -1,5 +1,6 @@
 -- Symbolic links in a store's folder. Nothing is written through one that stands in a file's place, whoever put it there. A partition's
--- folder may be one: some keep a topic on another disk so; what goes with the topic is what a partition can have, and not what else lies there.
+-- folder may be one: some keep a topic on another disk so; what goes with the topic is what a partition can have, and not what else lies
+-- there.
 local support = require "support"
 local disk = require "disk"
 

@@ -201,11 +201,23 @@ static int join(sdm_store *s, int64_t now) {
   return rc;
 }
 
-static int set_up(sdm_store *s, const sdm_store_options *o) {
-  int rc = sdm_config_apply(&s->defaults, &o->defaults, NULL);
-  if (rc == 0) rc = sdm_options_apply(&s->options, &o->options);
+/* What is given on top of what there is, if they go together; else nothing is changed. */
+static int merge_settings(sdm_config_set *defaults, sdm_options *options, const sdm_store_options *o) {
+  sdm_config_set merged = *defaults;
+  sdm_options chosen = *options;
+  sdm_log_config effective;
+  int rc = sdm_options_apply(&chosen, &o->options);
+  if (rc == 0) rc = sdm_config_apply(&merged, &o->defaults, NULL);
+  if (rc == 0) rc = sdm_config_effective(&(sdm_config_set){0}, &merged, &effective);
   if (rc < 0) return rc;
-  s->wall_clock = o->wall_clock;
+  *defaults = merged;
+  *options = chosen;
+  return 0;
+}
+
+static int take_settings(sdm_store *s, const sdm_store_options *o) {
+  int rc = merge_settings(&s->defaults, &s->options, o);
+  if (rc < 0) return rc;
   s->env.linger_ms = s->options.linger_ms;
   s->env.batch_size = s->options.batch_size;
   return 0;
@@ -239,7 +251,8 @@ static int open_fresh(sdm_fs *fs, const char *path, const sdm_store_options *o, 
   s->device = info->device;
   s->inode = info->inode;
   sdm_store_saw(s, now);
-  int rc = set_up(s, o);
+  s->wall_clock = o->wall_clock;
+  int rc = take_settings(s, o);
   if (rc == 0) rc = o->readonly ? fs->boot_id(fs, s->env.boot_id) : join(s, now);
   if (rc == 0 && o->readonly) rc = sdm_store_refresh(s);
   if (rc == 0 && o->background && !o->readonly) rc = sdm_background_start(s);
@@ -254,11 +267,8 @@ static int open_fresh(sdm_fs *fs, const char *path, const sdm_store_options *o, 
 /* The store of this process that is open already. What is given anew (defaults, options, a background thread) holds for all from now on. */
 static int share(sdm_store *s, const sdm_store_options *o) {
   sdm_mutex_lock(&s->lock);
-  int rc = sdm_config_apply(&s->defaults, &o->defaults, NULL);
-  if (rc == 0) rc = sdm_options_apply(&s->options, &o->options);
-  s->env.linger_ms = s->options.linger_ms;
-  s->env.batch_size = s->options.batch_size;
-  if (o->defaults.count) s->topics_generation = UINT64_MAX;
+  int rc = take_settings(s, o);
+  if (rc == 0 && o->defaults.count) s->topics_generation = UINT64_MAX;
   sdm_mutex_unlock(&s->lock);
   if (rc == 0 && o->background && !o->readonly && !s->background) rc = sdm_background_start(s);
   if (rc < 0) return rc;
@@ -277,12 +287,9 @@ static sdm_store *find_open(const sdm_file_info *info, bool readonly) {
 /* Before anything is made on disk. */
 static int check_settings(const sdm_store_options *o) {
   sdm_config_set defaults = {0};
-  sdm_log_config effective;
   sdm_options options;
   sdm_options_default(&options);
-  int rc = sdm_options_apply(&options, &o->options);
-  if (rc == 0) rc = sdm_config_apply(&defaults, &o->defaults, NULL);
-  return rc == 0 ? sdm_config_effective(&(sdm_config_set){0}, &defaults, &effective) : rc;
+  return merge_settings(&defaults, &options, o);
 }
 
 int sdm_store_open_on(sdm_fs *fs, const char *path, const sdm_store_options *o, int64_t now, sdm_store **out) {
