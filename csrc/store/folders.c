@@ -1,7 +1,10 @@
 /* The folders of partitions: made with Kafka's small files in them, renamed when the topic is deleted, unlinked later. */
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "format/epochs.h"
 #include "log/offsets.h"
@@ -220,15 +223,17 @@ char *sdm_folder_deleted_path(sdm_store *s, const char *topic, const sdm_uuid *i
   return sdm_format("%s/%.*s-%d.%s-delete", s->env.root, NAME_MAX_BYTES - REST, topic, partition, hex);
 }
 
-/* Its file time says when the folder goes. */
-int sdm_folder_mark(sdm_store *s, const char *dir, int64_t due) {
-  char *path = sdm_format("%s/%s", dir, SDM_DELETED_MARK);
+/* The text is for the case that the clock is set back. On a full disk there is none. */
+int sdm_folder_mark(sdm_store *s, const char *dir, int64_t now, int64_t delay_ms) {
+  char text[24], *path = sdm_format("%s/%s", dir, SDM_DELETED_MARK);
+  sdm_fs *fs = s->env.fs;
   sdm_file *f;
-  int rc = path ? s->env.fs->open(s->env.fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE, &f) : sdm_no_memory();
+  int rc = path ? fs->open(fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE | SDM_OPEN_FRESH, &f) : sdm_no_memory();
   sdm_free(path);
   if (rc < 0) return rc;
-  rc = s->env.fs->set_modified(f, due);
-  s->env.fs->close(f);
+  rc = fs->write(f, text, (size_t)snprintf(text, sizeof text, "%" PRId64 "\n", delay_ms), 0);
+  if (rc == 0 || rc == SDM_DISK_FULL) rc = fs->set_modified(f, sdm_add_sat(now, delay_ms));
+  fs->close(f);
   return rc;
 }
 
@@ -261,12 +266,12 @@ static int rename_folder(sdm_store *s, const char *dir, const char *gone) {
   return rc;
 }
 
-int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t due) {
+int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t now, int64_t delay_ms) {
   char *dir = sdm_folder_path(s, topic, partition), *gone = sdm_folder_deleted_path(s, topic, id, partition);
   sdm_file_info info;
   int rc = dir && gone ? s->env.fs->path_info(s->env.fs, dir, &info) : sdm_no_memory();
   if (rc == 0) {
-    rc = sdm_folder_mark(s, dir, due);
+    rc = sdm_folder_mark(s, dir, now, delay_ms);
     if (rc == 0) rc = rename_folder(s, dir, gone);
   } else if (rc == SDM_NOT_FOUND) {
     rc = 0;
@@ -304,11 +309,36 @@ static int remove_if_empty(sdm_store *s, const char *dir) {
   return 0;
 }
 
+/* Without a text, as an import's that died, it is the store's. */
+static int read_delay(sdm_store *s, const char *mark, int64_t *out) {
+  char *text = NULL, *end;
+  size_t size;
+  int rc = sdm_fs_read_all(s->env.fs, mark, 24, &text, &size);
+  if (rc < 0 && rc != SDM_CORRUPT) return rc;
+  *out = text ? strtoll(text, &end, 10) : -1;
+  if (!text || end == text || strcmp(end, "\n") != 0 || *out < 0) *out = sdm_config_file_delete_delay_ms(&(sdm_config_set){0}, &s->defaults);
+  sdm_free(text);
+  return 0;
+}
+
+/* One that is to wait for longer than its delay was deleted under a clock that ran ahead and was set right: its wait begins now. */
+static int wait_no_longer(sdm_store *s, const char *mark, int64_t due, int64_t now) {
+  sdm_file *f;
+  int64_t delay_ms;
+  int rc = read_delay(s, mark, &delay_ms);
+  if (rc < 0 || due <= sdm_add_sat(now, delay_ms)) return rc;
+  if ((rc = s->env.fs->open(s->env.fs, mark, SDM_OPEN_WRITE, &f)) < 0) return rc;
+  rc = s->env.fs->set_modified(f, sdm_add_sat(now, delay_ms));
+  s->env.fs->close(f);
+  return rc;
+}
+
 static int remove_if_due(sdm_store *s, const char *name, int64_t now, int64_t *count) {
   sdm_file_info info;
   char *dir = sdm_format("%s/%s", s->env.root, name), *mark = sdm_format("%s/%s/%s", s->env.root, name, SDM_DELETED_MARK);
   int rc = dir && mark ? s->env.fs->path_info(s->env.fs, mark, &info) : sdm_no_memory();
-  if (rc == 0 && info.modified_ms <= now && (rc = remove_held(s, dir, mark)) > 0) {
+  if (rc == 0 && info.modified_ms > now) rc = wait_no_longer(s, mark, info.modified_ms, now);
+  else if (rc == 0 && (rc = remove_held(s, dir, mark)) > 0) {
     (*count)++;
     rc = 0;
   }

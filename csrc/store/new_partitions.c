@@ -14,7 +14,7 @@ static void remove_folder(sdm_store *s, const char *dir) {
 static int fill_folder(sdm_store *s, const char *dir, const char *named, const sdm_uuid *id, int64_t now) {
   sdm_failure why = {0};
   int rc = s->env.fs->make_dir(s->env.fs, dir);
-  if (rc == 0) rc = sdm_folder_mark(s, dir, now);
+  if (rc == 0) rc = sdm_folder_mark(s, dir, now, 0);
   if (rc == 0) rc = sdm_folder_write_small_files(s, dir, id);
   if (rc == 0) rc = s->env.fs->rename(s->env.fs, dir, named);
   if (rc == 0) return 0;

@@ -67,7 +67,7 @@ void sdm_staging_done(sdm_store *s, sdm_staging *g, const char *topic, int32_t p
 static int exchange(sdm_store *s, sdm_staging *g, const char *dir, const char *gone, int64_t now) {
   sdm_fs *fs = s->env.fs;
   sdm_failure why = {0};
-  int rc = sdm_folder_mark(s, dir, now);
+  int rc = sdm_folder_mark(s, dir, now, 0);
   if (rc == 0) rc = fs->rename(fs, dir, gone);
   if (rc < 0) return rc;
   rc = fs->rename(fs, g->dir, dir);

@@ -93,7 +93,7 @@ int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t
 int sdm_folders_check_all_listed(sdm_store *s);             /* SDM_EXISTS: a folder with a partition's name is of no topic */
 int sdm_folders_drop_unlisted(sdm_store *s);                /* leftovers of imports that died; while nobody imports */
 int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition);
-int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t due);   /* unlinked at `due` */
+int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t now, int64_t delay_ms);
 int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count);                      /* deleted ones whose time has come */
 
 /* logs.c: the partitions that this process has open */
