@@ -89,9 +89,14 @@ int sdm_log_lock(sdm_log *l) {
 
 void sdm_log_unlock(sdm_log *l) { sdm_shared_mutex_unlock(&l->control->lock); }
 
-int sdm_log_explain(const sdm_log *l, int rc) {
+int sdm_log_tell_deleted(const sdm_log *l, int rc) {
   int gone = rc == SDM_NOT_FOUND && l->control ? check_deleted(l) : 0;
   return gone < 0 ? gone : rc;
+}
+
+int sdm_log_explain(const sdm_log *l, int rc) {
+  if (rc != SDM_NOT_FOUND || !l->control || (rc = sdm_log_tell_deleted(l, rc)) != SDM_NOT_FOUND) return rc;
+  return sdm_fail_within(SDM_IO, "partition %s-%d is open, and a file of it is gone: ", l->topic, l->partition);
 }
 
 /* Who may not lock has nothing to wait on; a swap takes two syncs of the folder. */

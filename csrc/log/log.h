@@ -105,7 +105,8 @@ int sdm_log_find(sdm_log *l, int64_t offset, sdm_segment **out, int64_t *next_ba
 ** then the list, asked for anew, is right. Not under control->lock. */
 enum { SDM_AWAIT_MAX = 50 };
 void sdm_log_await_change(sdm_log *l, int attempt);
-int sdm_log_explain(const sdm_log *l, int rc);         /* what came of it: SDM_NOT_FOUND because the topic was deleted is SDM_UNKNOWN_TOPIC */
+int sdm_log_tell_deleted(const sdm_log *l, int rc);    /* what came of it: SDM_NOT_FOUND because the topic was deleted is SDM_UNKNOWN_TOPIC */
+int sdm_log_explain(const sdm_log *l, int rc);         /* the same at the end of an operation: in a partition that is open nothing else should be missing, SDM_IO */
 
 /* Takes the segments with from <= base < to out of the list and puts `fresh` in (its reference is taken over; NULL: none), holding
 ** control->lock; raises the generation, so that other processes look again. Fails only before it has changed anything. */

@@ -128,7 +128,7 @@ static void clean_round(sdm_background *b) {
 static void open_topics(sdm_background *b, uint64_t generation) {
   sdm_store *s = b->store;
   if (generation == b->topics_seen) return;
-  if (sdm_store_open_all(s, store_now(s)) == 0) b->topics_seen = generation;
+  if (sdm_store_open_all(s, store_now(s), NULL, NULL) == 0) b->topics_seen = generation;
 }
 
 static void begin_service(sdm_background *b, const sdm_options *o) {

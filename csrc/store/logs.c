@@ -147,17 +147,25 @@ static int copy_topics(sdm_store *s, sdm_topic_entry **out, size_t *count) {
   return 0;
 }
 
-/* One partition that cannot be opened does not keep the others from it: who asks for it is told. */
-int sdm_store_open_all(sdm_store *s, int64_t now) {
+/* One that was deleted meanwhile has not failed. */
+static void try_to_open(sdm_store *s, const sdm_topic_entry *topic, int32_t partition, int64_t now, sdm_failure *first, int64_t *failed) {
+  sdm_log *l;
+  int rc = sdm_store_log(s, topic, partition, now, &l);
+  if (rc == 0) sdm_log_unref(l);
+  if (rc == 0 || rc == SDM_UNKNOWN_TOPIC || !first) return;
+  sdm_failure_note(first, rc);
+  (*failed)++;
+}
+
+/* One partition that cannot be opened does not keep the others from it. */
+int sdm_store_open_all(sdm_store *s, int64_t now, sdm_failure *first, int64_t *failed) {
   sdm_topic_entry *topics = NULL;
   size_t count = 0;
   int rc = copy_topics(s, &topics, &count);
   if (rc < 0) return rc;
   for (size_t i = 0; i < count; i++) {
-    for (int32_t p = 0; topics[i].state == SDM_TOPIC_LIVE && p < topics[i].partitions; p++) {
-      sdm_log *l;
-      if (sdm_store_log(s, &topics[i], p, now, &l) == 0) sdm_log_unref(l);
-    }
+    if (topics[i].state != SDM_TOPIC_LIVE) continue;
+    for (int32_t p = 0; p < topics[i].partitions; p++) try_to_open(s, &topics[i], p, now, first, failed);
   }
   sdm_free(topics);
   return 0;

@@ -54,7 +54,7 @@ int sdm_new_partitions_make(sdm_store *s, const sdm_topic_entry *topic, int32_t 
     out->count += rc == 0;
   }
   if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
-  return rc == 0 ? 0 : sdm_new_partitions_undo(s, out, rc);
+  return rc == 0 ? 0 : sdm_new_partitions_undo(s, out, sdm_store_explain(s, rc));
 }
 
 /* What fails here is done when the partition is opened. */

@@ -172,7 +172,7 @@ static int put_right(sdm_store *s, int64_t now) {
   sdm_store_finish_deletions(s, now);
   sdm_folders_unlink(s, INT64_MAX, &folders);
   sdm_folders_drop_unlisted(s);
-  return sdm_store_open_all(s, now);
+  return sdm_store_open_all(s, now, NULL, NULL);
 }
 
 /* Kafka's own lock on a log directory: a broker that runs there has it, and none starts while the store is open. */
@@ -223,13 +223,19 @@ static int take_settings(sdm_store *s, const sdm_store_options *o) {
   return 0;
 }
 
-static bool is_store(sdm_fs *fs, const char *path) {
+/* 1, 0, or why it cannot be told. */
+static int has_file(sdm_fs *fs, const char *path, const char *name) {
   sdm_file_info info;
-  char *lock = sdm_format("%s/%s", path, SDM_LOCK_NAME), *topics = sdm_format("%s/%s", path, SDM_TOPICS_NAME);
-  bool found = (lock && fs->path_info(fs, lock, &info) == 0) || (topics && fs->path_info(fs, topics, &info) == 0);
-  sdm_free(lock);
-  sdm_free(topics);
-  return found;
+  char *file = sdm_format("%s/%s", path, name);
+  int rc = file ? fs->path_info(fs, file, &info) : sdm_no_memory();
+  sdm_free(file);
+  return rc == 0 ? 1 : rc == SDM_NOT_FOUND ? 0 : rc;
+}
+
+static int check_store(sdm_fs *fs, const char *path) {
+  int rc = has_file(fs, path, SDM_LOCK_NAME);
+  if (rc == 0) rc = has_file(fs, path, SDM_TOPICS_NAME);
+  return rc == 0 ? sdm_fail(SDM_NOT_FOUND, "%s is a folder, but no store: it has no %s", path, SDM_LOCK_NAME) : rc < 0 ? rc : 0;
 }
 
 static int find_root(sdm_fs *fs, const char *path, bool create, sdm_file_info *info) {
@@ -241,8 +247,7 @@ static int find_root(sdm_fs *fs, const char *path, bool create, sdm_file_info *i
     if (rc == 0) rc = fs->path_info(fs, path, info);
   }
   if (rc == 0 && !info->directory) rc = sdm_fail(SDM_IO, "%s is not a directory", path);
-  if (rc == 0 && !create && !is_store(fs, path)) rc = sdm_fail(SDM_NOT_FOUND, "%s is a folder, but no store: it has no %s", path, SDM_LOCK_NAME);
-  return rc;
+  return rc == 0 && !create ? check_store(fs, path) : rc;
 }
 
 static int open_fresh(sdm_fs *fs, const char *path, const sdm_store_options *o, const sdm_file_info *info, int64_t now, sdm_store **out) {
@@ -344,7 +349,7 @@ static int close_logs(sdm_store *s, int64_t now) {
   int rc = sdm_store_log_refs(s, &logs, &count);
   if (rc < 0) return rc;
   for (size_t i = 0; i < count; i++) {
-    if (sdm_log_check(logs[i]) == 0) sdm_failure_note(&first, close_log(s, logs[i], now));
+    if (sdm_log_check(logs[i]) == 0) sdm_failure_note(&first, sdm_log_explain(logs[i], close_log(s, logs[i], now)));
   }
   sdm_failure_note(&first, sdm_store_checkpoint(s));
   for (size_t i = 0; i < count; i++) atomic_store(&logs[i]->closed, true);

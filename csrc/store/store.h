@@ -83,6 +83,7 @@ int sdm_store_topics_hold(sdm_store *s);                   /* control->topics_lo
 void sdm_store_topics_release(sdm_store *s);
 int sdm_store_topics_lock(sdm_store *s);                   /* the same, and then store->lock, the file read */
 void sdm_store_topics_unlock(sdm_store *s);
+int sdm_store_explain(const sdm_store *s, int rc);         /* SDM_NOT_FOUND, where nothing should be missing, is SDM_IO */
 int sdm_store_topics_save(sdm_store *s);                   /* under both; others see the change */
 
 int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics that are marked as deleted */
@@ -100,7 +101,8 @@ int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count);              
 int sdm_store_log(sdm_store *s, const sdm_topic_entry *topic, int32_t partition, int64_t now, sdm_log **out);   /* a reference */
 void sdm_store_add_logs(sdm_store *s, const sdm_uuid *topic_id, sdm_log **logs, size_t count);      /* takes the references; holding store->lock */
 void sdm_store_forget_deleted(sdm_store *s);                /* logs of topics that are not live; holding store->lock */
-int sdm_store_open_all(sdm_store *s, int64_t now);         /* opens, and so recovers, every partition */
+int sdm_store_open_all(sdm_store *s, int64_t now, sdm_failure *first, int64_t *failed);       /* opens, and so recovers, every partition; NULLs: who asks
+                                                              for one that cannot be opened is told */
 int sdm_store_log_refs(sdm_store *s, sdm_log ***out, size_t *count);
 void sdm_logs_unref(sdm_log **logs, size_t count);
 

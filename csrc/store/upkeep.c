@@ -130,8 +130,8 @@ int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out) {
   if (rc == 0) rc = sdm_store_refresh(s);
   if (rc < 0) return rc;
   sdm_store_saw(s, now);
-  if ((rc = sdm_store_open_all(s, now)) < 0 || (rc = sdm_store_log_refs(s, &logs, &count)) < 0) return rc;
   sdm_failure first = {0};
+  if ((rc = sdm_store_open_all(s, now, &first, &report.failed)) < 0 || (rc = sdm_store_log_refs(s, &logs, &count)) < 0) return rc;
   for (size_t i = 0; i < count; i++) sdm_failure_note(&first, sdm_maintain_log(s, logs[i], now, &report));
   sdm_logs_unref(logs, count);
   note(&first, sdm_store_finish_deletions(s, now), &report);
