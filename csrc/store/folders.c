@@ -13,6 +13,9 @@
 
 #define METADATA "partition.metadata"
 
+static const char *const checkpoints[] = {SDM_LOG_START_CHECKPOINT, SDM_RECOVERY_CHECKPOINT, SDM_CLEANER_CHECKPOINT};
+enum { CHECKPOINTS = sizeof checkpoints / sizeof *checkpoints };
+
 char *sdm_folder_path(sdm_store *s, const char *topic, int32_t partition) { return sdm_format("%s/%s-%d", s->env.root, topic, partition); }
 
 /* What Sediment or a broker puts into a partition's folder. Anything else is somebody's, who may have linked the folder to one of his own. */
@@ -150,11 +153,10 @@ static bool is_stray(const char *name, const char *topic, int32_t partition) {
 
 /* A listed partition whose folder is missing gets it anew when it is opened. One that had records is not to begin with offset 0 again. */
 static int check_never_made(sdm_store *s, const char *topic, int32_t partition) {
-  static const char *const checkpoints[] = {SDM_LOG_START_CHECKPOINT, SDM_RECOVERY_CHECKPOINT, SDM_CLEANER_CHECKPOINT};
   sdm_names names = {0};
   bool had = false;
   int rc = 0;
-  for (size_t i = 0; rc == 0 && i < sizeof checkpoints / sizeof *checkpoints; i++) {
+  for (size_t i = 0; rc == 0 && i < CHECKPOINTS; i++) {
     int64_t offset = -1;
     rc = sdm_offsets_read(s->env.fs, s->env.root, checkpoints[i], topic, partition, &offset);
     had = had || offset > 0;
@@ -276,10 +278,14 @@ int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32
   } else if (rc == SDM_NOT_FOUND) {
     rc = 0;
   }
-  static const char *const checkpoints[] = {SDM_LOG_START_CHECKPOINT, SDM_RECOVERY_CHECKPOINT, SDM_CLEANER_CHECKPOINT};
-  for (size_t i = 0; rc == 0 && i < sizeof checkpoints / sizeof *checkpoints; i++) rc = sdm_offsets_set(&s->env, checkpoints[i], topic, partition, -1);
   sdm_free(dir);
   sdm_free(gone);
+  return rc;
+}
+
+int sdm_folders_forget_offsets(sdm_store *s, const char *topic, int32_t partitions) {
+  int rc = 0;
+  for (int i = 0; rc == 0 && i < CHECKPOINTS; i++) rc = sdm_offsets_remove(&s->env, checkpoints[i], topic, partitions);
   return rc;
 }
 

@@ -1,7 +1,8 @@
 /* A store as one process has it, private to this layer. All handles on one directory share one sdm_store.
 **
 ** Locks, in the order in which they may be taken: the registry's, control->topics_lock (shared by processes), store->lock, and then those of
-** log/log.h. store->lock is never held while a log is recovered, cleaned or flushed.
+** log/log.h. store->lock is never held while a log is recovered, cleaned or flushed; a new
+** partition, which is empty, is made under it.
 **
 ** Who is alive: every process that has the store open holds a shared lock on byte ALIVE of `sediment.lock`; the kernel releases it when the process
 ** ends, however. Who can have it exclusively is alone, and begins a new incarnation: all control pages are taken over and made anew. Byte GATE
@@ -95,6 +96,7 @@ int sdm_folders_check_all_listed(sdm_store *s);             /* SDM_EXISTS: a fol
 int sdm_folders_drop_unlisted(sdm_store *s);                /* leftovers of imports that died; while nobody imports */
 int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition);
 int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t now, int64_t delay_ms);
+int sdm_folders_forget_offsets(sdm_store *s, const char *topic, int32_t partitions);     /* what the checkpoint files have of a topic that is gone */
 int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count);                      /* deleted ones whose time has come */
 
 /* logs.c: the partitions that this process has open */
