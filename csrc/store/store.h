@@ -1,8 +1,7 @@
 /* A store as one process has it, private to this layer. All handles on one directory share one sdm_store.
 **
 ** Locks, in the order in which they may be taken: the registry's, control->topics_lock (shared by processes), store->lock, and then those of
-** log/log.h. store->lock is never held while a log is recovered, cleaned or flushed; a new
-** partition, which is empty, is made under it.
+** log/log.h. store->lock is never held while a log is recovered, cleaned or flushed; a new partition, which is empty, is made under it.
 **
 ** Who is alive: every process that has the store open holds a shared lock on byte ALIVE of `sediment.lock`; the kernel releases it when the process
 ** ends, however. Who can have it exclusively is alone, and begins a new incarnation: all control pages are taken over and made anew. Byte GATE
