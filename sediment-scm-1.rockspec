@@ -129,6 +129,7 @@ build = {
         "csrc/store/import.c",
         "csrc/store/info.c",
         "csrc/store/logs.c",
+        "csrc/store/new_partitions.c",
         "csrc/store/options.c",
         "csrc/store/staging.c",
         "csrc/store/store.c",

@@ -27,7 +27,7 @@ typedef struct sdm_file_info {
 
 enum {                      /* how a file is opened */
   SDM_OPEN_READ = 0,
-  SDM_OPEN_WRITE = 1,       /* for reading and writing */
+  SDM_OPEN_WRITE = 1,       /* for reading and writing; not through a symbolic link */
   SDM_OPEN_CREATE = 2,      /* made when missing */
   SDM_OPEN_FRESH = 4        /* emptied when it was there */
 };

@@ -29,9 +29,11 @@ static int check_regular(int fd, const char *path) {
   return S_ISREG(st.st_mode) ? 0 : sdm_fail(SDM_IO, "%s is no regular file; move it away", path);
 }
 
+/* What is written is never elsewhere: a link in a file's place would lead to a file that nobody meant. */
 static int open_fd(const char *path, int flags) {
-  int mode = O_CLOEXEC | O_NONBLOCK | (flags & SDM_OPEN_WRITE ? O_RDWR : O_RDONLY) | (flags & SDM_OPEN_CREATE ? O_CREAT : 0), fd, emptied = 0;
+  int mode = O_CLOEXEC | O_NONBLOCK | (flags & SDM_OPEN_WRITE ? O_RDWR | O_NOFOLLOW : O_RDONLY) | (flags & SDM_OPEN_CREATE ? O_CREAT : 0), fd, emptied = 0;
   UNINTERRUPTED(fd, open(path, mode, 0666));
+  if (fd < 0 && errno == ELOOP) return sdm_fail(SDM_IO, "%s is a symbolic link, through which nothing is written; put a file in its place", path);
   if (fd < 0) return sdm_fail_errno(errno, "open %s", path);
   int rc = check_regular(fd, path);
   if (rc == 0 && flags & SDM_OPEN_FRESH) UNINTERRUPTED(emptied, ftruncate(fd, 0));
@@ -189,9 +191,11 @@ static int posix_make_dir(sdm_fs *fs, const char *path) {
   return sdm_fail_errno(error, "make the directory %s", path);
 }
 
+/* Of a link to a folder the link goes; what it leads to is none of ours. */
 static int posix_remove_dir(sdm_fs *fs, const char *path) {
   (void)fs;
-  return rmdir(path) == 0 || errno == ENOENT ? 0 : sdm_fail_errno(errno, "remove the directory %s", path);
+  if (rmdir(path) == 0 || errno == ENOENT) return 0;
+  return errno == ENOTDIR && unlink(path) == 0 ? 0 : sdm_fail_errno(errno, "remove the directory %s", path);
 }
 
 static int posix_list(sdm_fs *fs, const char *path, sdm_names *out) {

@@ -164,12 +164,10 @@ static int take_partition(backup *b, const sdm_topic_entry *topic, int32_t parti
 }
 
 static void forget(backup *b, const sdm_topic_entry *topic) {
-  for (int32_t p = 0; p < topic->partitions; p++) {
-    remove_partition(b, topic->name, p);
-    sdm_checkpoint_remove(&b->starts, topic->name, p);
-    sdm_checkpoint_remove(&b->recovery, topic->name, p);
-    sdm_checkpoint_remove(&b->cleaned, topic->name, p);
-  }
+  for (int32_t p = 0; p < topic->partitions; p++) remove_partition(b, topic->name, p);
+  sdm_checkpoint_remove(&b->starts, topic->name, 0, topic->partitions);
+  sdm_checkpoint_remove(&b->recovery, topic->name, 0, topic->partitions);
+  sdm_checkpoint_remove(&b->cleaned, topic->name, 0, topic->partitions);
 }
 
 /* One that is deleted meanwhile is as if it had been before. */
