@@ -173,11 +173,11 @@ static int look_at_digest(recovery *r, sdm_segment *s, bool believed, bool *anew
   return rc < 0 ? rc : 0;
 }
 
-/* Where the power was lost a sector with a base offset may be, and its digest denies more than what is lost: then it is made anew. */
+/* Where the power was lost a sector with a base offset may be, and its digest denies more than what is lost; or the end, of which it knows: then it is made anew. */
 static int rescan_closed(recovery *r, sdm_segment *s, bool believed, bool anew, sdm_scan_result *found) {
   int64_t corrupt = r->corrupt;
   int rc = rescan(r, s, SDM_REINDEX_FINAL | (anew ? SDM_REINDEX_DIGEST : 0), !believed && anew ? 0 : ALL_IS_KNOWN, found);
-  if (rc < 0 || anew || believed || !found->unsure) return rc;
+  if (rc < 0 || anew || believed || (!found->unsure && found->position == s->size)) return rc;
   r->corrupt = corrupt;
   rc = sdm_segment_digest_drop(s);
   return rc == 0 ? rescan(r, s, SDM_REINDEX_FINAL | SDM_REINDEX_DIGEST, 0, found) : rc;

@@ -32,6 +32,7 @@ typedef struct sdm_store_control {         /* sediment.control in the root */
   sdm_shared_mutex checkpoint_lock;        /* the checkpoint files */
   sdm_shared_mutex topics_lock;            /* sediment.topics */
   _Atomic uint64_t topics_generation;      /* of sediment.topics: others look again when it differs from theirs */
+  _Atomic uint32_t topics_doubtful;        /* 1: saving it failed, so what it says may not be durable */
 } sdm_store_control;
 
 typedef struct sdm_open_log {
@@ -87,6 +88,7 @@ int sdm_store_topics_lock(sdm_store *s);                   /* the same, and then
 void sdm_store_topics_unlock(sdm_store *s);
 int sdm_store_explain(const sdm_store *s, int rc);         /* SDM_NOT_FOUND, where nothing should be missing, is SDM_IO */
 int sdm_store_topics_save(sdm_store *s);                   /* under both; others see the change */
+int sdm_store_topics_settle(sdm_store *s);                 /* before one is relied on: after a save that failed, what is listed is made durable */
 
 int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics that are marked as deleted */
 

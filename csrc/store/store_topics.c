@@ -82,10 +82,22 @@ int sdm_store_topics_save(sdm_store *s) {
   sdm_buf_free(&text);
   if (rc < 0) {
     s->topics_generation = UINT64_MAX;     /* what is in memory is not what is on disk: read it again */
+    atomic_store(&s->control->topics_doubtful, 1);
     return sdm_store_explain(s, rc);
   }
+  atomic_store(&s->control->topics_doubtful, 0);
   s->topics_generation = atomic_fetch_add(&s->control->topics_generation, 1) + 1;
   return 0;
+}
+
+int sdm_store_topics_settle(sdm_store *s) {
+  if (!s->env.writable || atomic_load(&s->control->topics_doubtful) == 0) return 0;
+  int rc = sdm_store_topics_hold(s);
+  if (rc < 0) return rc;
+  rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
+  if (rc == 0) atomic_store(&s->control->topics_doubtful, 0);
+  sdm_store_topics_release(s);
+  return rc;
 }
 
 /* ---- the public side ---- */

@@ -277,6 +277,7 @@ static int open_defined(sdm_topic *t, const char *name, const sdm_settings *conf
 int sdm_topic_open(sdm_store *s, const char *name, const sdm_settings *config, int64_t now, sdm_topic **out) {
   int rc = config ? sdm_store_check_writable(s) : sdm_store_check(s);
   if (rc == 0) rc = sdm_topic_name_check(name);
+  if (rc == 0) rc = sdm_store_topics_settle(s);
   if (rc < 0) return rc;
   sdm_topic *t = sdm_calloc(1, sizeof *t);
   if (!t) return sdm_no_memory();
