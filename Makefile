@@ -102,12 +102,12 @@ $(O)/spec/libhelpers.a: $(HELPER_SRC:spec/c/%.c=$(O)/spec/obj/%.o)
 $(O)/spec/%_test: $(O)/spec/obj/%_test.o $(O)/spec/libhelpers.a $(O)/libsediment.a
 	$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
 
-$(O)/spec/power_loss_test: $(O)/spec/sim/disk.o $(O)/spec/sim/disk_crash.o
+$(O)/spec/power_loss_test $(O)/spec/backup_test: $(O)/spec/sim/disk.o $(O)/spec/sim/disk_crash.o
 
 # ---- crashes on a simulated disk ----
 
 SIM_MAINS := torture flips errors syscalls
-SYSCALLS  := open pread pwrite fdatasync fsync ftruncate posix_fallocate fstat stat futimens fcntl mmap msync rename unlink mkdir rmdir opendir readdir
+SYSCALLS  := open pread pwrite fdatasync fsync ftruncate posix_fallocate fstat stat futimens fcntl mmap msync rename link unlink mkdir rmdir opendir readdir
 SIM_OBJ := $(patsubst spec/sim/%.c,$(O)/spec/sim/%.o,$(filter-out $(SIM_MAINS:%=spec/sim/%.c),$(sort $(wildcard spec/sim/*.c))))
 
 $(O)/spec/sim/%.o: spec/sim/%.c Makefile
@@ -160,7 +160,7 @@ $(eval $(call memory,luajit))
 # ---- processes killed at any moment, on real files ----
 
 KILLS_OBJ := $(patsubst spec/kills/%.c,$(O)/spec/kills/%.o,$(sort $(wildcard spec/kills/*.c)))
-KILLS_WRAP := -Wl,--wrap=sdm_shared_mutex_lock -Wl,--wrap=sdm_shared_mutex_unlock
+KILLS_WRAP := -Wl,--wrap=sdm_shared_mutex_lock -Wl,--wrap=sdm_shared_mutex_try -Wl,--wrap=sdm_shared_mutex_unlock
 
 $(O)/spec/kills/%.o: spec/kills/%.c Makefile
 	@mkdir -p $(@D)
@@ -254,7 +254,7 @@ demo:  ## installs what is missing, builds, and runs examples/rates.lua
 	@$(MAKE) -s all
 	@eval "$$(sh tools/env.sh '$(LUA)')"; '$(LUA)' examples/rates.lua
 
-build/bench/figures: bench/figures.c bench/workload.c bench/floors.c $(wildcard bench/*.h) build/libsediment.a Makefile
+build/bench/figures build/bench/processes: build/bench/%: bench/%.c bench/workload.c bench/floors.c $(wildcard bench/*.h) build/libsediment.a Makefile
 	@mkdir -p $(@D)
 	$(COMPILE) -o $@ $(filter %.c,$^) build/libsediment.a $(LDLIBS)
 
@@ -266,9 +266,10 @@ endef
 $(eval $(call bench_module,5.4))
 $(eval $(call bench_module,luajit))
 
-bench: all build/bench/figures build/bench/5.4/floor.so build/bench/luajit/floor.so  ## the figures beside the machine's limits: make bench ARGS=W2
+bench: all build/bench/figures build/bench/processes build/bench/5.4/floor.so build/bench/luajit/floor.so  ## the figures beside the machine's limits: make bench ARGS=W2
 	@mkdir -p build/bench/data
 	@build/bench/figures $(ARGS)
+	@build/bench/processes
 	@for v in 5.4 luajit; do lua=$$([ $$v = 5.4 ] && echo '$(LUA54)' || echo '$(LUAJIT)'); \
 	  (eval "$$(sh tools/env.sh $$lua)"; LUA_CPATH="build/bench/$$v/?.so;$$LUA_CPATH" $$lua bench/figures.lua $(ARGS)) || exit 1; done
 

@@ -11,8 +11,8 @@
 **     one store, topic or partition may be used by different threads, and by different processes, at once.
 **   - After fork, handles that were opened before refuse work in the child with SDM_FORKED; releasing them there is safe.
 **   - nginx: everything here may block on the disk, and on another process that is inside an append for as long as that lasts (about a
-**     microsecond; the write of one batch at most). Only sdm_topic_compact, sdm_topic_retain, sdm_store_maintain, sdm_topic_flush and
-**     appends with SDM_SYNC take longer.
+**     microsecond; the write of one batch at most). Only sdm_topic_compact, sdm_topic_retain, sdm_store_maintain, sdm_store_backup,
+**     sdm_store_verify, sdm_topic_flush and appends with SDM_SYNC take longer.
 **
 ** Durability: an append has returned when every other process can read it and it survives the death of any process. With SDM_SYNC, or
 ** after sdm_topic_flush, it survives the loss of power.
@@ -120,6 +120,48 @@ typedef struct sdm_maintain_report {
 ** the others: it is counted. */
 int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out);
 
+/* ---- backup ---- */
+
+/* Makes the folder `path`, which must be missing or empty, into a store of its own: a copy of this one as it stands, durable on return, with every record that
+** was acknowledged before the call. Appends, retention and cleaning, in any process, go on. Each partition is copied as it is at one moment of its own. Closed
+** segments are shared by hard links where `path` is on the same file system, and copied else. A handle that only reads will do.
+** What fails leaves nothing there; what is killed leaves a folder that no sdm_store_open takes for a store (SDM_CORRUPT).
+** SDM_EXISTS: the folder is not empty. SDM_MISUSE: it lies in the store. SDM_BUSY (segments kept changing; not open anywhere and not closed in order), SDM_IO,
+** SDM_DISK_FULL, SDM_NOT_FOUND (the folder that it would be in). */
+int sdm_store_backup(sdm_store *s, const char *path, int64_t now);
+
+/* ---- verification ---- */
+
+typedef enum sdm_harm {
+  SDM_HARM_DATA,                          /* records: they are lost, or cannot be read for now */
+  SDM_HARM_DERIVED                        /* an index or another side file, which an opening makes anew */
+} sdm_harm;
+
+typedef struct sdm_problem {
+  const char *topic;                      /* "": a file of the store's own */
+  int32_t partition;                      /* -1: the same */
+  const char *file;                       /* its path */
+  int64_t position, offset;               /* of a byte in it; where records are affected, from which offset on. -1: none */
+  int code;                               /* a sdm_code */
+  sdm_harm harm;
+  const char *message;
+} sdm_problem;
+
+enum { SDM_PROBLEMS_MAX = 1000 };         /* so many are listed, and the rest counted */
+
+typedef struct sdm_verify_report {
+  int64_t topics, partitions, segments, batches, records, bytes;      /* that were looked at; bytes of batches */
+  sdm_problem *problems;                  /* none: all is well */
+  size_t problem_count;
+  int64_t dropped;                        /* problems beyond those */
+} sdm_verify_report;
+
+/* Reads every batch of topic `topic` (NULL: of all) as it is at this moment, its records too, and holds indexes and other side files against them. It never
+** writes, and holds no lock; appends, retention and cleaning, in any process, go on and are no findings. Damage does not end it. *out is to be freed with
+** sdm_verify_report_free. SDM_UNKNOWN_TOPIC, SDM_BUSY (segments kept changing), SDM_CLOSED, SDM_FORKED. */
+int sdm_store_verify(sdm_store *s, const char *topic, sdm_verify_report **out);
+void sdm_verify_report_free(sdm_verify_report *r);         /* NULL is fine */
+
 /* ---- topics ---- */
 
 /* Opens topic `name`. With `config` (even an empty one) the topic is created when missing ("partitions" sets their number, default 1),
@@ -190,6 +232,9 @@ int sdm_log_offset_for_time(sdm_log *l, int64_t ms, int64_t *offset);          /
 int sdm_log_delete_records(sdm_log *l, int64_t before, int64_t now, int64_t *start);
 int sdm_log_roll(sdm_log *l, int64_t now, int64_t *base_offset);
 int sdm_log_flush(sdm_log *l, int64_t now, int64_t *durable);
+
+/* As sdm_store_verify, of one partition. */
+int sdm_log_verify(sdm_log *l, sdm_verify_report **out);
 
 typedef enum sdm_segment_state { SDM_SEGMENT_CLEAN, SDM_SEGMENT_DIRTY, SDM_SEGMENT_ACTIVE } sdm_segment_state;
 

@@ -248,11 +248,41 @@ describe("the options of a store", function()
     end
   end)
 
+  it("that leave a cleaner's thread no room for a key are refused, all others clean", function()
+    local function give(size, threads, load)
+      return { ["log.cleaner.dedupe.buffer.size"] = size, ["log.cleaner.threads"] = threads, ["log.cleaner.io.buffer.load.factor"] = load }
+    end
+    for _, options in ipairs { give(47, 1, 0.9), give(95, 2, 0.9) } do
+      assert.matches("option 'log.cleaner.dedupe.buffer.size'", raised(function() opens(options) end))
+    end
+    for _, options in ipairs { give(48, 1, 0.9), give(96, 2, 0.9), give(48, 1, 0.1), give("1MiB", 1, 0) } do
+      local topic = assert(opens(options):topic("t", { cleanup_policy = "compact" }))
+      for i = 1, 9 do topic:append("k" .. i % 3, i) end
+      topic:roll()
+      assert(topic:compact { force = true })
+      assert.equal("k1=7 k2=8 k0=9", support.words(topic:records()))
+    end
+  end)
+
   it("leave nothing behind when they are refused", function()
     local path = support.path()
     raised(function() sediment.open(path, { options = { nonsense = 1 } }) end)
     raised(function() sediment.open(path, { defaults = { nonsense = 1 } }) end)
     raised(function() sediment.open(path, { defaults = { partitions = 2 } }) end)
     assert(support.open(path):topic("t", {}))
+  end)
+
+  it("given by two openings in one process must go together, as if one had given them", function()
+    local path = support.path()
+    local apart = { { defaults = { min_compaction_lag_ms = 1000 } }, { defaults = { max_compaction_lag_ms = 10 } } }
+    local at_once = raised(function() sediment.open(path, { defaults = { min_compaction_lag_ms = 1000, max_compaction_lag_ms = 10 } }) end)
+    local store = support.open(path, apart[1])
+    local topic = store:topic("t", {})
+    assert.equal(at_once:gsub("^.-: ", ""), (raised(function() support.open(path, apart[2]) end):gsub("^.-: ", "")))
+    assert.equal("default", topic:describe()["max.compaction.lag.ms"].source)
+    assert(topic:append("k", "v"))
+    raised(function() support.open(path, { defaults = { retention_ms = 5 }, options = { nonsense = 1 } }) end)
+    assert.equal("default", topic:describe()["retention.ms"].source)
+    assert(store:topic("u", {}))
   end)
 end)

@@ -114,6 +114,25 @@ describe("on a full disk", function()
     check(t)
   end)
 
+  it("partitions that have no room are not there, and the others are as they were", function()
+    local store, t, u = full()
+    if not store then return end
+    assert.equal("disk_full", select(3, u:alter { partitions = 40 }))
+    assert.equal("disk_full", select(3, store:topic("u", { partitions = 40 })))
+    assert.equal("disk_full", select(3, store:topic("v", { partitions = 40 })))
+    assert.same({ "t", "u" }, store:topics())
+    assert.equal(1, u:partitions())
+    assert.same({ "t-0", "u-0" }, disk.list(path, "-"))
+    assert(store:topic "u")
+    assert.equal(300, assert(store:table "u"):count())
+    assert(store:stats().topics.u)
+    assert(u:retain())
+    check(t)
+    assert(store:close())
+    store = support.open(path)
+    assert.equal(300, store:topic("u"):latest())
+  end)
+
   it("a compaction fails and leaves everything as it was", function()
     if not mounted then return pending "needs the right to mount" end
     kept = {}

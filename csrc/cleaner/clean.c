@@ -299,7 +299,7 @@ int sdm_clean(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o,
   rc = clean_locked(l, cfg, o, now, report);
   sdm_maintenance_unlock(l);
   report->seconds += sdm_monotonic_seconds() - began;
-  if (rc != SDM_CORRUPT) return rc;
+  if (rc != SDM_CORRUPT) return sdm_log_explain(l, rc);
   if (report->corrupt == corrupt) report->corrupt++;
   atomic_fetch_add(&l->control->corrupt_batches, report->corrupt - corrupt);
   report->partitions = partitions;

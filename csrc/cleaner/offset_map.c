@@ -26,17 +26,17 @@ static bool set_table(sdm_offset_map *m, size_t bytes) {
   m->slots = slots;
   m->capacity = capacity;
   m->limit = (uint64_t)((double)capacity * m->load);
+  if (m->limit == 0) m->limit = 1;
   if (m->limit >= capacity) m->limit = capacity - 1;
   return true;
 }
 
+static size_t first_bytes(size_t budget) { return budget < 2 * (size_t)FIRST_BYTES ? budget : FIRST_BYTES; }
+
 int sdm_offset_map_init(sdm_offset_map *m, size_t budget, double load_factor) {
   *m = (sdm_offset_map){.budget = budget, .load = load_factor};
-  size_t bytes = budget < 2 * (size_t)FIRST_BYTES ? budget : FIRST_BYTES;
-  if ((double)(bytes / sizeof *m->slots) * load_factor < 1 || bytes / sizeof *m->slots < 2) {
-    return sdm_fail(SDM_MISUSE, "log.cleaner.dedupe.buffer.size of %zu bytes a thread has no room for a key; give at least 64", budget);
-  }
-  return set_table(m, bytes) ? 0 : sdm_no_memory();
+  if (budget < SDM_OFFSET_MAP_LEAST) return sdm_fail(SDM_MISUSE, "an offset map of %zu bytes has no room for a key", budget);
+  return set_table(m, first_bytes(budget)) ? 0 : sdm_no_memory();
 }
 
 void sdm_offset_map_free(sdm_offset_map *m) {

@@ -22,6 +22,9 @@ typedef struct sdm_offset_map {
   double load;
 } sdm_offset_map;
 
+enum { SDM_OFFSET_MAP_LEAST = 2 * sizeof(sdm_offset_slot) };       /* bytes that a key needs */
+
+/* There is room for one key at least, whatever the load factor. */
 int sdm_offset_map_init(sdm_offset_map *m, size_t budget, double load_factor);
 void sdm_offset_map_free(sdm_offset_map *m);
 

@@ -157,7 +157,7 @@ int sdm_retain(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_re
   if (rc == 0 && sdm_reserve_is_used(l->env)) rc = sdm_retired_unlink(l, now, 0, &unlinked);     /* the disk is full: room is needed now */
   sdm_maintenance_unlock(l);
   sdm_segments_unref(r.segments, r.count);
-  return rc;
+  return sdm_log_explain(l, rc);
 }
 
 int sdm_retention_unlink(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *segments) {
@@ -165,5 +165,5 @@ int sdm_retention_unlink(sdm_log *l, const sdm_log_config *cfg, int64_t now, int
   if (rc < 0) return rc;
   rc = sdm_retired_unlink(l, now, sdm_reserve_is_used(l->env) ? 0 : cfg->file_delete_delay_ms, segments);
   sdm_maintenance_unlock(l);
-  return rc;
+  return sdm_log_explain(l, rc);
 }

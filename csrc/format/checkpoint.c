@@ -56,12 +56,11 @@ int sdm_checkpoint_set(sdm_checkpoint *c, const char *topic, int32_t partition, 
   return 0;
 }
 
-void sdm_checkpoint_remove(sdm_checkpoint *c, const char *topic, int32_t partition) {
+void sdm_checkpoint_remove(sdm_checkpoint *c, const char *topic, int32_t first, int32_t end) {
   bool found;
-  size_t i = locate(c, topic, partition, &found);
-  if (!found) return;
-  c->count--;
-  memmove(&c->entries[i], &c->entries[i + 1], (c->count - i) * sizeof *c->entries);
+  size_t from = locate(c, topic, first, &found), to = locate(c, topic, end, &found);
+  if (to > from) memmove(&c->entries[from], &c->entries[to], (c->count - to) * sizeof *c->entries);
+  c->count -= to - from;
 }
 
 void sdm_checkpoint_free(sdm_checkpoint *c) {

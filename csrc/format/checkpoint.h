@@ -27,7 +27,7 @@ int sdm_checkpoint_decode(sdm_checkpoint *c, const char *text, size_t size);
 int sdm_checkpoint_encode(const sdm_checkpoint *c, sdm_buf *out);
 const sdm_checkpoint_entry *sdm_checkpoint_find(const sdm_checkpoint *c, const char *topic, int32_t partition);   /* NULL: not there */
 int sdm_checkpoint_set(sdm_checkpoint *c, const char *topic, int32_t partition, int64_t offset);                   /* adds or changes */
-void sdm_checkpoint_remove(sdm_checkpoint *c, const char *topic, int32_t partition);                               /* no-op when absent */
+void sdm_checkpoint_remove(sdm_checkpoint *c, const char *topic, int32_t first, int32_t end);                      /* those that are there, `end` is not of them */
 void sdm_checkpoint_free(sdm_checkpoint *c);
 
 /* partition.metadata. The id is 16 bytes; its text is 22 characters of URL-safe base64 without padding. */

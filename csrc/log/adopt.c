@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "format/codec.h"
 #include "format/epochs.h"
+#include "log/copy.h"
 #include "log/lost.h"
 #include "log/offsets.h"
 #include "log/scanner.h"
@@ -156,7 +157,7 @@ static int adopt(sdm_adoption *a, const sdm_adopt_options *options, sdm_adopted 
   if (rc == 0) rc = sdm_adopt_transactions(a, options->abort_open, options->now);
   if (rc == 0) rc = take_checkpoints(a, out);
   if (rc == 0) rc = write_state(a);
-  if (rc == 0) rc = sdm_adopt_sync(a->fs, a->to);
+  if (rc == 0) rc = sdm_sync_files(a->fs, a->to);
   if (rc < 0) return rc;
   out->log_start = a->log_start;
   out->log_end = a->log_end;

@@ -23,7 +23,6 @@ typedef struct sdm_adoption {
 /* What there is to copy. Files of unfinished cleanings are named so that sdm_recover_files puts the copy right. Indexes come along only to tell of segments
 ** that were cut: they are made anew. */
 int sdm_adopt_copy(sdm_fs *fs, const char *from, const char *to);
-int sdm_adopt_sync(sdm_fs *fs, const char *dir);       /* every file, and the folder */
 
 /* Puts the copy's files right and verifies every batch; the indexes are made anew, a torn end is cut. SDM_CORRUPT: damage that is no torn end. */
 int sdm_adopt_verify(sdm_adoption *a);

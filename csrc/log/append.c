@@ -206,5 +206,5 @@ int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, i
   if (a->own_batch || !stages(l, cfg, a->records, most)) rc = append_batch(l, cfg, a, now, first, last);
   else if ((rc = append_staged(l, cfg, a->records, most, now, first)) == 0) *last = *first;
   if (rc == 0 && flush_due(l, cfg, a->flags)) rc = not_durable(sdm_log_flush_to_disk(l, cfg, now, &(int64_t){0}), *first);
-  return rc;
+  return sdm_log_explain(l, rc);
 }

@@ -27,13 +27,14 @@ static bool page_counts(sdm_log *l, sdm_control *c, const uint8_t boot_id[SDM_BO
 }
 
 /* Other threads may be reading: they see the page from some moment on. */
-static bool install_page(sdm_log *l, sdm_file *file, sdm_control *c) {
+static bool install_page(sdm_log *l, sdm_file *file, uint64_t inode, sdm_control *c) {
   sdm_mutex_lock(&l->lock);
   bool first = !l->control;
   if (first) {
     l->incarnation = atomic_load(&c->incarnation);
     l->generation = UINT64_MAX;
     l->control_file = file;
+    l->control_inode = inode;
     __atomic_store_n(&l->control, c, __ATOMIC_RELEASE);
   }
   sdm_mutex_unlock(&l->lock);
@@ -43,6 +44,7 @@ static bool install_page(sdm_log *l, sdm_file *file, sdm_control *c) {
 static bool attach_page(sdm_log *l, int tries) {
   uint8_t boot_id[SDM_BOOT_ID];
   sdm_file *file;
+  sdm_file_info info;
   sdm_control *c;
   char *root = sdm_strdup(l->dir), *slash = root ? strrchr(root, '/') : NULL;
   if (slash) *slash = 0;
@@ -51,8 +53,8 @@ static bool attach_page(sdm_log *l, int tries) {
   uint64_t incarnation = known ? sdm_root_incarnation(l->fs, root, boot_id) : 0;
   sdm_free(root);
   if (incarnation == 0 || sdm_control_map(l->fs, l->dir, false, &file, &c) < 0) return false;
-  bool counts = page_counts(l, c, boot_id, incarnation, tries);
-  if (!counts || !install_page(l, file, c)) sdm_control_unmap(l->fs, file, c);
+  bool counts = l->fs->info(file, &info) == 0 && page_counts(l, c, boot_id, incarnation, tries);
+  if (!counts || !install_page(l, file, info.inode, c)) sdm_control_unmap(l->fs, file, c);
   return counts;
 }
 
@@ -141,14 +143,16 @@ static int check_none_lost(sdm_log *l) {
   return rc;
 }
 
-int sdm_bare_check_end(sdm_log *l) {
+int sdm_bare_check_end(sdm_log *l, sdm_end *out) {
+  sdm_end e;
   sdm_mutex_lock(&l->lock);
-  int64_t found = l->bare_end.sealed_end, position = l->bare_end.position, told = l->bare_state.clean ? l->bare_state.end : 0;
-  long long base = l->bare_end.active_base;
+  memcpy(&e, &l->bare_end, sizeof e);
+  int64_t told = l->bare_state.clean ? l->bare_state.end : 0;
   sdm_mutex_unlock(&l->lock);
-  if (found >= told) return 0;
+  if (out) memcpy(out, &e, sizeof e);
+  if (e.sealed_end >= told) return 0;
   return sdm_fail(SDM_CORRUPT, "%s/%020lld.log has its last whole batch end at position %lld and offset %lld, but " SDM_STATE_NAME " tells of records up to "
-                  "offset %lld: it was cut, or is damaged", l->dir, base, (long long)position, (long long)found, (long long)told);
+                  "offset %lld: it was cut, or is damaged", l->dir, (long long)e.active_base, (long long)e.position, (long long)e.sealed_end, (long long)told);
 }
 
 int sdm_bare_check_cut(sdm_log *l, sdm_segment *s, int64_t size, int64_t next_offset) {

@@ -13,8 +13,8 @@ int sdm_bare_refresh(sdm_log *l);        /* brings list, start and end up to dat
 void sdm_bare_end(sdm_log *l, sdm_end *out);      /* what the last look found. A log that was closed in order ends no earlier than was noted then */
 int sdm_bare_find_end(sdm_log *l, sdm_segment *last, bool only);       /* bare_end.c: that of the last segment, which may be the only one */
 
-/* SDM_CORRUPT: the last segment holds less than it did when the log was closed in order. */
-int sdm_bare_check_end(sdm_log *l);
+/* SDM_CORRUPT: the last segment holds less than it did when the log was closed in order. *found (may be NULL): what it holds. */
+int sdm_bare_check_end(sdm_log *l, sdm_end *found);
 
 /* SDM_CORRUPT: the indexes of a closed segment tell of more than its .log has, which ends at position `size` and offset
 ** `next_offset`. */

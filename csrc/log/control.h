@@ -52,7 +52,8 @@ typedef struct sdm_end {                 /* where the log ends, and what the act
   int64_t staged_since_ms;               /* clock at the first record */
 } sdm_end;
 
-enum { SDM_GONE_NOT, SDM_GONE_DELETED, SDM_GONE_REPLACED };      /* with its topic; by an import, which has put another folder in its place */
+/* With its topic; by an import, which has put another folder in its place, or is just at it under `lock`, unless it has died: then the folders tell. */
+enum { SDM_GONE_NOT, SDM_GONE_DELETED, SDM_GONE_REPLACED, SDM_GONE_REPLACING };
 
 typedef struct sdm_control {
   char magic[8];

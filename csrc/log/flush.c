@@ -1,4 +1,5 @@
 /* Durability: everything up to the end of the log onto the disk, and the orderly close. */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "log/log.h"
 #include "log/offsets.h"
@@ -87,13 +88,16 @@ static int lead(sdm_log *l, const sdm_log_config *cfg, int64_t target) {
   return rc;
 }
 
-/* Somebody flushes, perhaps what was there before ours: then the next to get `syncing` flushes for all that came since. */
+/* Somebody flushes, perhaps what was there before ours: then the next to get `syncing` flushes for all that came since. One that was stopped in the middle of
+** it holds nobody up: two flushes at once do no harm. */
 static int flush_up_to(sdm_log *l, const sdm_log_config *cfg, int64_t target) {
-  enum { LOOK_AGAIN_MS = 10 };             /* whether who flushed has died */
+  enum { LOOK_AGAIN_MS = 10, PATIENCE_MS = 500 };            /* whether who flushed has died, or is stopped */
+  int64_t until = sdm_monotonic_ms() + PATIENCE_MS;
   sdm_control *c = l->control;
   int rc = 0;
   while (rc == 0 && !is_durable(l, target)) {
     bool died;
+    if (sdm_monotonic_ms() > until) return sync_everything(l, cfg);
     int got = sdm_shared_mutex_try(&c->syncing, &died);
     if (got != 0) return got < 0 ? got : lead(l, cfg, target);
     sdm_log_sleep(l, &c->synced, &c->sync_awaited, is_durable, target, LOOK_AGAIN_MS);

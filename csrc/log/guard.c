@@ -11,15 +11,30 @@ int sdm_log_out_of_range(sdm_log *l, int64_t offset, int64_t end) {
   return l->env ? sdm_fail_within(rc, "%s-%d: ", l->topic, l->partition) : sdm_fail_within(rc, "%s: ", l->dir);
 }
 
-bool sdm_log_is_replaced(const sdm_log *l) {
-  return l->control && atomic_load_explicit(&l->control->deleted, memory_order_relaxed) == SDM_GONE_REPLACED;
+/* Of a replacement that is just being made, or whose maker has died, the folders tell whether it has been. */
+static uint32_t gone(const sdm_log *l) {
+  uint32_t gone = atomic_load_explicit(&l->control->deleted, memory_order_relaxed);
+  if (gone != SDM_GONE_REPLACING) return gone;
+  return sdm_log_in_place(l) == 1 ? SDM_GONE_NOT : SDM_GONE_REPLACED;
 }
 
+bool sdm_log_is_replaced(const sdm_log *l) { return l->control && gone(l) == SDM_GONE_REPLACED; }
+
 static int check_deleted(const sdm_log *l) {
-  uint32_t gone = atomic_load_explicit(&l->control->deleted, memory_order_relaxed);
-  if (gone == SDM_GONE_NOT) return 0;
-  if (gone == SDM_GONE_DELETED) return sdm_log_topic_deleted(l);
-  return sdm_fail(SDM_BUSY, "partition %s-%d was empty and has just been replaced by an import; try again", l->topic, l->partition);
+  switch (gone(l)) {
+    case SDM_GONE_NOT: return 0;
+    case SDM_GONE_DELETED: return sdm_log_topic_deleted(l);
+    default: return sdm_fail(SDM_BUSY, "partition %s-%d was empty and has just been replaced by an import; try again", l->topic, l->partition);
+  }
+}
+
+/* Under the lock: who was replacing the folder has died. The topic may be deleted at any moment. */
+static int settle(sdm_log *l) {
+  uint32_t replacing = SDM_GONE_REPLACING;
+  if (atomic_load_explicit(&l->control->deleted, memory_order_relaxed) != replacing) return 0;
+  int rc = sdm_log_in_place(l);
+  if (rc >= 0) atomic_compare_exchange_strong(&l->control->deleted, &replacing, rc == 1 ? SDM_GONE_NOT : SDM_GONE_REPLACED);
+  return rc < 0 ? rc : 0;
 }
 
 /* Who only reads a page sees it made anew when another incarnation takes the partition over: that takes a moment. */
@@ -59,7 +74,6 @@ int sdm_log_check_writable(sdm_log *l) {
 ** succeeds nobody gets the lock, and so nobody a list of segments with a hole in it.
 */
 static int put_right(sdm_log *l) {
-  atomic_store(&l->control->unfinished, 1);            /* the next to lock is not told of the death again */
   int rc = sdm_stage_repair(l->control);
   if (rc == 0) rc = sdm_recover_set(l->fs, l->dir, sdm_control_end(l->control)->active_base);
   if (rc == 0) atomic_store(&l->control->unfinished, 0);
@@ -71,17 +85,24 @@ int sdm_log_lock(sdm_log *l) {
   bool died;
   int rc = sdm_shared_mutex_lock(&l->control->lock, &died);
   if (rc < 0) return rc;
-  rc = check_deleted(l);                               /* under the lock: from now on the folder is ours or nobody's */
-  if (rc == 0 && (died || atomic_load_explicit(&l->control->unfinished, memory_order_relaxed))) rc = put_right(l);
+  if (died) atomic_store(&l->control->unfinished, 1);  /* the next to lock is not told of the death again */
+  rc = settle(l);
+  if (rc == 0) rc = check_deleted(l);                  /* under the lock: from now on the folder is ours or nobody's */
+  if (rc == 0 && atomic_load_explicit(&l->control->unfinished, memory_order_relaxed)) rc = put_right(l);
   if (rc < 0) sdm_log_unlock(l);
   return rc;
 }
 
 void sdm_log_unlock(sdm_log *l) { sdm_shared_mutex_unlock(&l->control->lock); }
 
-int sdm_log_explain(const sdm_log *l, int rc) {
+int sdm_log_tell_deleted(const sdm_log *l, int rc) {
   int gone = rc == SDM_NOT_FOUND && l->control ? check_deleted(l) : 0;
   return gone < 0 ? gone : rc;
+}
+
+int sdm_log_explain(const sdm_log *l, int rc) {
+  if (rc != SDM_NOT_FOUND || !l->control || (rc = sdm_log_tell_deleted(l, rc)) != SDM_NOT_FOUND) return rc;
+  return sdm_fail_within(SDM_IO, "partition %s-%d is open, and a file of it is gone: ", l->topic, l->partition);
 }
 
 /* Who may not lock has nothing to wait on; a swap takes two syncs of the folder. */

@@ -44,15 +44,22 @@ sdm_log *sdm_log_new(sdm_fs *fs, const char *dir, const char *topic, int32_t par
   return l;
 }
 
-/* Since the page was mapped the folder may have gone, and another topic's have come in its place. */
-static int check_place(const sdm_log *l) {
-  sdm_file_info mapped, there;
+int sdm_log_in_place(const sdm_log *l) {
+  sdm_file_info there;
   char *path = sdm_format("%s/%s", l->dir, SDM_CONTROL_NAME);
   int rc = path ? l->fs->path_info(l->fs, path, &there) : sdm_no_memory();
   sdm_free(path);
-  if (rc == 0) rc = l->fs->info(l->control_file, &mapped);
-  if (rc == SDM_NOT_FOUND || (rc == 0 && there.inode != mapped.inode)) return sdm_log_topic_deleted(l);
-  return rc;
+  return rc == 0 ? there.inode == l->control_inode : rc == SDM_NOT_FOUND ? 0 : rc;
+}
+
+/* Since the page was mapped the folder may have gone, and another topic's have come in its place. */
+static int check_place(sdm_log *l) {
+  sdm_file_info mapped;
+  int rc = l->fs->info(l->control_file, &mapped);
+  if (rc < 0) return rc;
+  l->control_inode = mapped.inode;
+  rc = sdm_log_in_place(l);
+  return rc == 0 ? sdm_log_topic_deleted(l) : rc < 0 ? rc : 0;
 }
 
 /* Under the lock of the control file only one process at a time looks whether the page is of this incarnation, and makes it so. Who deletes the topic

@@ -44,6 +44,7 @@ struct sdm_log {
   atomic_bool closed;                      /* the store was closed: readers stop */
   sdm_file *control_file;
   sdm_control *control;                    /* NULL: bare */
+  uint64_t control_inode;                  /* of the page's file */
 
   sdm_mutex lock;                          /* guards what follows */
   sdm_segment **segments;                  /* ascending; the last is the active one */
@@ -84,6 +85,7 @@ int sdm_log_lock(sdm_log *l);              /* control->lock, with the state put 
 void sdm_log_unlock(sdm_log *l);
 int sdm_log_topic_deleted(const sdm_log *l);           /* SDM_UNKNOWN_TOPIC, with its message */
 int sdm_log_out_of_range(sdm_log *l, int64_t offset, int64_t end);     /* SDM_OFFSET_OUT_OF_RANGE, with both bounds */
+int sdm_log_in_place(const sdm_log *l);                /* 1: the page that is mapped is the one in the partition's folder; 0: it is not */
 bool sdm_log_is_replaced(const sdm_log *l);            /* an import has put another folder in its place: the partition is to be opened anew */
 
 /* ---- segment_list.c ---- */
@@ -104,7 +106,8 @@ int sdm_log_find(sdm_log *l, int64_t offset, sdm_segment **out, int64_t *next_ba
 ** then the list, asked for anew, is right. Not under control->lock. */
 enum { SDM_AWAIT_MAX = 50 };
 void sdm_log_await_change(sdm_log *l, int attempt);
-int sdm_log_explain(const sdm_log *l, int rc);         /* what came of it: SDM_NOT_FOUND because the topic was deleted is SDM_UNKNOWN_TOPIC */
+int sdm_log_tell_deleted(const sdm_log *l, int rc);    /* what came of it: SDM_NOT_FOUND because the topic was deleted is SDM_UNKNOWN_TOPIC */
+int sdm_log_explain(const sdm_log *l, int rc);         /* the same at the end of an operation: in a partition that is open nothing else should be missing, SDM_IO */
 
 /* Takes the segments with from <= base < to out of the list and puts `fresh` in (its reference is taken over; NULL: none), holding
 ** control->lock; raises the generation, so that other processes look again. Fails only before it has changed anything. */

@@ -11,7 +11,7 @@ int sdm_log_roll(sdm_log *l, int64_t now, int64_t *base_offset) {
   rc = sdm_log_roll_locked(l, &cfg, base, now);
   sdm_log_unlock(l);
   if (rc == 0) *base_offset = base;
-  return rc;
+  return sdm_log_explain(l, rc);
 }
 
 int sdm_log_flush(sdm_log *l, int64_t now, int64_t *durable) {
@@ -43,10 +43,10 @@ int sdm_log_delete_records(sdm_log *l, int64_t before, int64_t now, int64_t *sta
   if ((cfg.cleanup_policy & SDM_POLICY_COMPACT) && !(cfg.cleanup_policy & SDM_POLICY_DELETE)) {
     return sdm_fail(SDM_POLICY, "topic '%s': records of a topic with cleanup.policy=compact are deleted by tombstones only; add delete to the policy", l->topic);
   }
-  if ((rc = make_durable(l, &cfg, before, now)) < 0) return rc;
+  if ((rc = make_durable(l, &cfg, before, now)) < 0) return sdm_log_explain(l, rc);
   if ((rc = sdm_log_lock(l)) < 0) return rc;           /* so that the topic is not deleted and made anew in between */
   rc = raise_start_locked(l, before);
   sdm_log_unlock(l);
   if (rc == 0) *start = sdm_log_start(l);
-  return rc;
+  return sdm_log_explain(l, rc);
 }

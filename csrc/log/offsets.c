@@ -34,29 +34,49 @@ int64_t sdm_offsets_get(sdm_fs *fs, const char *root, const char *name, const ch
   return sdm_offsets_read(fs, root, name, topic, partition, &offset) < 0 ? -1 : offset;
 }
 
-/* Two processes may raise a log's start at once: the lower one must not come last. */
-static int apply(sdm_checkpoint *c, const sdm_checkpoint_entry *e, bool only_raise) {
-  const sdm_checkpoint_entry *before = sdm_checkpoint_find(c, e->topic, e->partition);
-  if (only_raise && e->offset >= 0 && before && before->offset >= e->offset) return 0;
-  if (e->offset >= 0) return sdm_checkpoint_set(c, e->topic, e->partition, e->offset);
-  sdm_checkpoint_remove(c, e->topic, e->partition);
-  return 0;
-}
+/* A change of the file, in memory. */
+typedef int change(sdm_checkpoint *c, const void *what, bool only_raise);
 
-int sdm_offsets_merge(sdm_env *env, const char *name, const sdm_checkpoint *entries) {
+static int replace(sdm_env *env, const char *name, change *f, const void *what) {
   sdm_checkpoint c;
   sdm_buf text = SDM_BUF_INIT;
   bool died;
   int rc = sdm_shared_mutex_lock(env->checkpoint_lock, &died);     /* the file is replaced whole: a dead owner left nothing half-done */
   if (rc < 0) return rc;
   rc = load(env->fs, env->root, name, &c);
-  for (size_t i = 0; rc == 0 && i < entries->count; i++) rc = apply(&c, &entries->entries[i], strcmp(name, SDM_LOG_START_CHECKPOINT) == 0);
+  if (rc == 0) rc = f(&c, what, strcmp(name, SDM_LOG_START_CHECKPOINT) == 0);
   if (rc == 0) rc = sdm_checkpoint_encode(&c, &text);
   if (rc == 0) rc = sdm_reserve_replace(env, env->root, name, text.data, text.size);
   sdm_shared_mutex_unlock(env->checkpoint_lock);
   sdm_checkpoint_free(&c);
   sdm_buf_free(&text);
   return rc;
+}
+
+/* Two processes may raise a log's start at once: the lower one must not come last. */
+static int set_all(sdm_checkpoint *c, const void *what, bool only_raise) {
+  const sdm_checkpoint *entries = what;
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < entries->count; i++) {
+    const sdm_checkpoint_entry *e = &entries->entries[i], *before = only_raise ? sdm_checkpoint_find(c, e->topic, e->partition) : NULL;
+    if (!before || before->offset < e->offset) rc = sdm_checkpoint_set(c, e->topic, e->partition, e->offset);
+  }
+  return rc;
+}
+
+int sdm_offsets_merge(sdm_env *env, const char *name, const sdm_checkpoint *entries) { return replace(env, name, set_all, entries); }
+
+static int remove_topic(sdm_checkpoint *c, const void *what, bool only_raise) {
+  const sdm_checkpoint_entry *end = what;
+  (void)only_raise;
+  sdm_checkpoint_remove(c, end->topic, 0, end->partition);
+  return 0;
+}
+
+int sdm_offsets_remove(sdm_env *env, const char *name, const char *topic, int32_t partitions) {
+  sdm_checkpoint_entry end = {.partition = partitions};
+  memcpy(end.topic, topic, strlen(topic) + 1);
+  return replace(env, name, remove_topic, &end);
 }
 
 int sdm_offsets_set(sdm_env *env, const char *name, const char *topic, int32_t partition, int64_t offset) {

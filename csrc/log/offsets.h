@@ -16,10 +16,13 @@ int sdm_offsets_read(sdm_fs *fs, const char *root, const char *name, const char 
 /* The same where -1 costs time only: also for a file that cannot be read now. */
 int64_t sdm_offsets_get(sdm_fs *fs, const char *root, const char *name, const char *topic, int32_t partition);
 
-/* Sets it (offset -1: takes the partition out); durable on return. */
+/* Sets it; durable on return. */
 int sdm_offsets_set(sdm_env *env, const char *name, const char *topic, int32_t partition, int64_t offset);
 
 /* Several at once: merges the entries into the file. */
 int sdm_offsets_merge(sdm_env *env, const char *name, const sdm_checkpoint *entries);
+
+/* Takes out all partitions of a topic that has so many. */
+int sdm_offsets_remove(sdm_env *env, const char *name, const char *topic, int32_t partitions);
 
 #endif

@@ -205,7 +205,7 @@ static int no_batch(sdm_reader *r, int rc) {
     if (padding != 0) rc = padding < 0 ? padding : 0;
   }
   if (rc == 0 && r->scan.torn) return sdm_fail(SDM_CORRUPT, "%s is cut off in the batch at position %lld", r->scan.file->path, (long long)r->scan.position);
-  if (rc == 0 && r->active && !r->log->control) return sdm_bare_check_end(r->log);
+  if (rc == 0 && r->active && !r->log->control) return sdm_bare_check_end(r->log, NULL);
   if (rc < 0 || !foreign) return rc;
   int64_t next_offset = r->scanned_end >= 0 ? r->scanned_end : r->scan.position == 0 ? r->segment->base_offset : INT64_MAX;
   return sdm_bare_check_cut(r->log, r->segment, r->scan.position, next_offset);

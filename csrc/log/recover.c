@@ -126,8 +126,8 @@ static int64_t next_free_offset(const recovery *r, int64_t found) {
 
 static int cut(recovery *r, sdm_segment *s, int64_t position) {
   sdm_file *f;
-  int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
-  if (rc == 0) rc = r->log->fs->truncate(f, position);
+  int rc = sdm_segment_unshare(s);
+  if (rc == 0 && (rc = sdm_segment_file(s, SDM_FILE_LOG, &f)) == 0) rc = r->log->fs->truncate(f, position);
   if (rc == 0) rc = r->log->fs->sync(f);   /* for good, as in a roll */
   if (rc < 0) return rc;
   r->truncated += s->size - position;
@@ -173,11 +173,11 @@ static int look_at_digest(recovery *r, sdm_segment *s, bool believed, bool *anew
   return rc < 0 ? rc : 0;
 }
 
-/* Where the power was lost a sector with a base offset may be, and its digest denies more than what is lost: then it is made anew. */
+/* Where the power was lost a sector with a base offset may be, and its digest denies more than what is lost; or the end, of which it knows: then it is made anew. */
 static int rescan_closed(recovery *r, sdm_segment *s, bool believed, bool anew, sdm_scan_result *found) {
   int64_t corrupt = r->corrupt;
   int rc = rescan(r, s, SDM_REINDEX_FINAL | (anew ? SDM_REINDEX_DIGEST : 0), !believed && anew ? 0 : ALL_IS_KNOWN, found);
-  if (rc < 0 || anew || believed || !found->unsure) return rc;
+  if (rc < 0 || anew || believed || (!found->unsure && found->position == s->size)) return rc;
   r->corrupt = corrupt;
   rc = sdm_segment_digest_drop(s);
   return rc == 0 ? rescan(r, s, SDM_REINDEX_FINAL | SDM_REINDEX_DIGEST, 0, found) : rc;
@@ -358,7 +358,7 @@ static int recover_last(recovery *r, int64_t base) {
   const sdm_end *page = sdm_control_end(r->before);
   int rc = sdm_segment_open(r->log->fs, r->log->dir, base, true, &s);
   if (rc < 0) return rc;
-  if ((rc = sdm_segment_digest_drop(s)) < 0) {           /* of a roll that did not end */
+  if ((rc = sdm_segment_digest_drop(s)) < 0 || (rc = sdm_segment_unshare(s)) < 0) {      /* of a roll that did not end */
     sdm_segment_unref(s);
     return rc;
   }

@@ -5,6 +5,7 @@
 #define SDM_LOG_RECOVER_H
 
 #include "log/log.h"
+#include "log/walk.h"
 
 /* Makes l->control anew for l->env->incarnation, holding the control file's lock. `now` becomes the birth of a log that is empty. */
 int sdm_recover(sdm_log *l, const sdm_log_config *cfg, int64_t now);
@@ -34,11 +35,13 @@ typedef struct sdm_scan_result {
 /* Reads a whole segment, verifying every batch, and writes both its indexes anew. */
 enum {
   SDM_REINDEX_FINAL = 1,                 /* with the closing time index entry */
-  SDM_REINDEX_DENSE = 2,                 /* a gap between two batches is damage */
-  SDM_REINDEX_DIGEST = 8,                /* and its digest, unless it is damaged; else it is held against the one it has */
-  SDM_REINDEX_RECORDS = 4                /* so are records that cannot be read; decompresses them */
+  SDM_REINDEX_DENSE = SDM_WALK_DENSE,
+  SDM_REINDEX_RECORDS = SDM_WALK_RECORDS,
+  SDM_REINDEX_DIGEST = 8                 /* and its digest, unless it is damaged; else it is held against the one it has */
 };
 int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, unsigned flags, sdm_scan_result *out);
+
+enum { SDM_SURELY_INDEXED = 1 << 20 };   /* with so many bytes behind its first batch a closed segment has an entry in its offset index */
 
 /* Whether both index files exist and pass the glance of format/index.h. Errors of reading count as no. Closes the segment's files. */
 bool sdm_indexes_sound(sdm_segment *s, int64_t size, int64_t next_base, bool closed);

@@ -1,18 +1,9 @@
 /* Making a segment's indexes from its log. The log is the truth; what the indexes said before does not matter. */
 #include "base/mem.h"
-#include "format/batch_records.h"
 #include "log/index_builder.h"
 #include "log/recover.h"
 #include "log/segment_digest.h"
-
-typedef struct indexer {
-  sdm_segment *segment;
-  sdm_index_builder build;
-  sdm_scan_result *r;
-  unsigned flags;
-  sdm_buf plain;
-  bool lost;                             /* damage was passed: where the next batch begins cannot be foretold */
-} indexer;
+#include "log/walk.h"
 
 static void count_records(sdm_scan_result *r, const sdm_batch *b, const uint8_t *bytes) {
   sdm_record_iter it;
@@ -28,72 +19,20 @@ static void count_records(sdm_scan_result *r, const sdm_batch *b, const uint8_t 
   }
 }
 
-/* 1: all its records can be read. 0: not, though its CRC holds. */
-static int records_ok(indexer *x, const sdm_batch *b, const uint8_t *bytes) {
-  sdm_record_iter it;
-  sdm_record record;
-  int rc = sdm_record_iter_open(&it, b, bytes, &x->plain);
-  if (rc == 0) rc = 1;
-  while (rc == 1) rc = sdm_record_next(&it, &record);
-  return rc == 0 ? 1 : rc == SDM_CORRUPT ? 0 : rc;
-}
-
-static int take_batch(indexer *x, const sdm_batch *b, const uint8_t *bytes, int64_t position) {
-  sdm_scan_result *r = x->r;
-  if (position == 0) r->first_timestamp = b->max_timestamp;
-  count_records(r, b, bytes);
-  r->position = position + b->size;
-  r->next_offset = sdm_batch_last_offset(b) + 1;
-  return sdm_index_builder_add(&x->build, b, position);
-}
-
-/* Batches must lie in the segment's range and ascend; one that does not is damage as well, since no CRC covers its base offset. */
-static int in_place(const indexer *x, sdm_scanner *s, const sdm_batch *b, const uint8_t **bytes) {
-  if (b->base_offset < x->r->next_offset || !sdm_segment_can_hold(x->segment, b)) return 0;
-  if (x->flags & SDM_REINDEX_DENSE) return x->lost ? sdm_scan_joins(s, b, bytes) : b->base_offset == x->r->next_offset;
-  int rc = sdm_scan_displaced(s, b, x->r->next_offset, bytes);
-  return rc < 0 ? rc : !rc;
-}
-
-static void note_damage(sdm_scan_result *r, int64_t position) {
-  if (r->corrupt_batches++ == 0) r->corrupt_position = position;
-}
-
-/* 1: a batch was passed. 0: the end. SDM_CORRUPT: what stands there is none, as far as it can be told. */
-static int scan_one(indexer *x, sdm_scanner *s) {
+static int scan(sdm_walk *w, sdm_index_builder *build, sdm_scan_result *r) {
   sdm_batch b;
   const uint8_t *bytes;
-  int64_t at = s->position;
-  int rc = sdm_scan_batch(s, &b, &bytes);
-  if (rc == 0 && s->torn) return SDM_CORRUPT;
-  if (rc <= 0) return rc;
-  if ((rc = in_place(x, s, &b, &bytes)) < 0) return rc;
-  if (rc == 1 && (x->flags & SDM_REINDEX_RECORDS) && (rc = records_ok(x, &b, bytes)) < 0) return rc;
-  if (rc == 0) {
-    note_damage(x->r, at);
-    x->r->position = s->position;        /* its records are whole: it is not for us to cut them */
-    if (x->flags & SDM_REINDEX_DENSE) x->r->next_offset += b.last_offset_delta + 1;
-    return 1;
-  }
-  x->lost = false;
-  rc = take_batch(x, &b, bytes, at);
-  return rc < 0 ? rc : 1;
-}
-
-static int scan(indexer *x, sdm_scanner *s) {
-  for (;;) {
-    int64_t at = s->position;
-    int rc = scan_one(x, s);
-    if (rc == 1) continue;
-    if (rc != SDM_CORRUPT) return rc;
-    s->position = at;
-    if ((rc = sdm_scan_resync(s, x->r->next_offset)) <= 0) {
-      x->r->doubtful = rc == 0 && s->doubtful;
-      return rc;
+  int rc;
+  while ((rc = sdm_walk_next(w, &b, &bytes)) > 0) {
+    if (rc == SDM_WALK_DAMAGE) {
+      if (r->corrupt_batches++ == 0) r->corrupt_position = w->at;
+      continue;
     }
-    note_damage(x->r, at);
-    x->lost = true;
+    if (w->at == 0) r->first_timestamp = b.max_timestamp;
+    count_records(r, &b, bytes);
+    if ((rc = sdm_index_builder_add(build, &b, w->at)) < 0) return rc;
   }
+  return rc;
 }
 
 static int store(sdm_segment *s, sdm_file_kind kind, const sdm_buf *b) {
@@ -108,33 +47,34 @@ static int store(sdm_segment *s, sdm_file_kind kind, const sdm_buf *b) {
   return rc;
 }
 
-static void report(const indexer *x) {
-  sdm_scan_result *r = x->r;
-  r->max_timestamp = x->build.max_timestamp;
-  r->max_timestamp_offset = x->build.max_timestamp_offset;
-  r->indexed_timestamp = x->build.indexed_timestamp;
-  r->bytes_since_index = x->build.bytes_since_index;
-  r->index_entries = (int64_t)(x->build.index.size / SDM_INDEX_ENTRY);
-  r->timeindex_entries = (int64_t)(x->build.timeindex.size / SDM_TIMEINDEX_ENTRY);
+static void report(const sdm_walk *w, const sdm_index_builder *build, sdm_scan_result *r) {
+  r->position = w->position;
+  r->next_offset = w->next_offset;
+  r->doubtful = w->doubtful;
+  r->unsure = w->scan.unsure;
+  r->max_timestamp = build->max_timestamp;
+  r->max_timestamp_offset = build->max_timestamp_offset;
+  r->indexed_timestamp = build->indexed_timestamp;
+  r->bytes_since_index = build->bytes_since_index;
+  r->index_entries = (int64_t)(build->index.size / SDM_INDEX_ENTRY);
+  r->timeindex_entries = (int64_t)(build->timeindex.size / SDM_TIMEINDEX_ENTRY);
 }
 
 int sdm_reindex(sdm_segment *s, int64_t size, int64_t interval, unsigned flags, sdm_scan_result *out) {
-  indexer x = {.segment = s, .r = out, .flags = flags};
-  sdm_scanner scanner = {0};
-  *out = (sdm_scan_result){.next_offset = s->base_offset, .first_timestamp = -1, .last_tombstone = -1, .corrupt_position = -1};
-  sdm_index_builder_init(&x.build, s->base_offset, interval);
-  int rc = sdm_segment_scan(s, &scanner, 0, size);
-  if (flags & SDM_REINDEX_DIGEST) scanner.digest = NULL;
-  if (rc == 0) rc = scan(&x, &scanner);
-  if (rc == 0 && (flags & SDM_REINDEX_FINAL)) rc = sdm_index_builder_finish(&x.build);
-  if (rc == 0) rc = store(s, SDM_FILE_INDEX, &x.build.index);
-  if (rc == 0) rc = store(s, SDM_FILE_TIMEINDEX, &x.build.timeindex);
-  if (rc == 0 && (flags & SDM_REINDEX_DIGEST) && out->corrupt_batches == 0 && !out->doubtful) rc = sdm_segment_digest_write(s, &x.build.digest);
-  report(&x);
-  out->unsure = scanner.unsure;
-  sdm_scanner_free(&scanner);
-  sdm_index_builder_free(&x.build);
-  sdm_buf_free(&x.plain);
+  sdm_walk walk;
+  sdm_index_builder build;
+  *out = (sdm_scan_result){.first_timestamp = -1, .last_tombstone = -1, .corrupt_position = -1};
+  sdm_index_builder_init(&build, s->base_offset, interval);
+  int rc = sdm_walk_open(&walk, s, size, flags & (SDM_WALK_DENSE | SDM_WALK_RECORDS));
+  if (flags & SDM_REINDEX_DIGEST) walk.scan.digest = NULL;
+  if (rc == 0) rc = scan(&walk, &build, out);
+  if (rc == 0 && (flags & SDM_REINDEX_FINAL)) rc = sdm_index_builder_finish(&build);
+  if (rc == 0) rc = store(s, SDM_FILE_INDEX, &build.index);
+  if (rc == 0) rc = store(s, SDM_FILE_TIMEINDEX, &build.timeindex);
+  report(&walk, &build, out);
+  if (rc == 0 && (flags & SDM_REINDEX_DIGEST) && out->corrupt_batches == 0 && !out->doubtful) rc = sdm_segment_digest_write(s, &build.digest);
+  sdm_walk_close(&walk);
+  sdm_index_builder_free(&build);
   return rc;
 }
 
@@ -156,7 +96,6 @@ static bool sound(sdm_segment *s, sdm_file_kind kind, int64_t entry, int64_t siz
 
 /* Empty indexes are sound by themselves; a closed log with timestamps, or with much behind its first batch, has entries, though. */
 static bool may_be_empty(sdm_segment *s, int64_t size, int64_t index_entries, int64_t time_entries) {
-  enum { SURELY_INDEXED = 1 << 20 };
   sdm_scanner scan = {0};
   sdm_file *f;
   sdm_batch b;
@@ -166,7 +105,7 @@ static bool may_be_empty(sdm_segment *s, int64_t size, int64_t index_entries, in
   int rc = sdm_scan_header(&scan, &b);
   sdm_scanner_free(&scan);
   if (rc != 1) return true;
-  return (time_entries > 0 || b.max_timestamp < 0) && (index_entries > 0 || size - b.size < SURELY_INDEXED);
+  return (time_entries > 0 || b.max_timestamp < 0) && (index_entries > 0 || size - b.size < SDM_SURELY_INDEXED);
 }
 
 bool sdm_indexes_sound(sdm_segment *s, int64_t size, int64_t next_base, bool closed) {

@@ -1,5 +1,6 @@
-/* When a segment was retired is the modification time of its .log, set by the store's clock as it was renamed: so it needs no list that a crash
-** could lose, and any process can tell which files are due. What retention takes is due in the order of the offsets.
+/* When a segment was retired is the modification time of its .timeindex, set by the store's clock as it was renamed: so it needs no list that a crash
+** could lose, and any process can tell which files are due. What retention takes is due in the order of the offsets. Not that of the .log, which a backup may
+** share.
 */
 #include "log/retired.h"
 
@@ -59,11 +60,20 @@ int sdm_retired_find(sdm_log *l, int64_t offset, sdm_segment **out, int64_t *nex
   return 1;
 }
 
-/* With a descriptor of its own, which is closed at once: there may be thousands of segments to go. */
-static int set_time(sdm_log *l, int64_t base, int64_t now) {
+static bool is_there(sdm_log *l, int64_t base, sdm_file_kind kind, const char *suffix) {
+  sdm_file_info info;
+  char *path = sdm_segment_path(l->dir, base, kind, suffix);
+  bool there = path && l->fs->path_info(l->fs, path, &info) == 0;
+  sdm_free(path);
+  return there;
+}
+
+/* With a descriptor of its own, which is closed at once: there may be thousands of segments to go. A time index that is missing is made for it. */
+static int set_time(sdm_log *l, int64_t base, const char *suffix, int64_t now) {
   sdm_file *f;
-  char *path = sdm_segment_path(l->dir, base, SDM_FILE_LOG, "");
-  int rc = path ? l->fs->open(l->fs, path, SDM_OPEN_WRITE, &f) : sdm_no_memory();
+  int create = is_there(l, base, SDM_FILE_LOG, suffix) ? SDM_OPEN_CREATE : 0;
+  char *path = sdm_segment_path(l->dir, base, SDM_FILE_TIMEINDEX, suffix);
+  int rc = path ? l->fs->open(l->fs, path, SDM_OPEN_WRITE | create, &f) : sdm_no_memory();
   sdm_free(path);
   if (rc < 0) return rc;
   rc = l->fs->set_modified(f, now);
@@ -79,19 +89,22 @@ static int64_t time_to_retire(sdm_control *c, int64_t now) {
 }
 
 int sdm_retire(sdm_log *l, sdm_segment *s, int64_t now) {
-  int rc = set_time(l, s->base_offset, time_to_retire(l->control, now));
+  int rc = set_time(l, s->base_offset, "", time_to_retire(l->control, now));
   if (rc == SDM_NOT_FOUND) rc = 0;         /* a deletion that failed half-way goes on */
   return rc == 0 ? sdm_segment_rename(l->fs, l->dir, s->base_offset, "", ".deleted") : rc;
 }
 
-static int unlink_if_due(sdm_log *l, int64_t base, int64_t before, int64_t *segments) {
+/* A time that is still to come is of a clock that ran ahead and was set right: the wait begins now. */
+static int unlink_if_due(sdm_log *l, int64_t base, int64_t now, int64_t before, int64_t *segments) {
   sdm_file_info info;
-  char *path = sdm_segment_path(l->dir, base, SDM_FILE_LOG, ".deleted");
+  char *path = sdm_segment_path(l->dir, base, SDM_FILE_TIMEINDEX, ".deleted");
   int rc = path ? l->fs->path_info(l->fs, path, &info) : sdm_no_memory();
   sdm_free(path);
   bool remains = rc == SDM_NOT_FOUND;      /* of one that was lost, or that went half-way: nobody needs them */
+  if (remains && is_there(l, base, SDM_FILE_TIMEINDEX, "")) return 0;        /* it is just going: its .log is renamed first */
   if (rc < 0 && !remains) return rc;
-  if (rc == 0 && info.modified_ms > before) return 0;
+  bool ahead = rc == 0 && info.modified_ms > now;
+  if (rc == 0 && (ahead ? now : info.modified_ms) > before) return ahead ? set_time(l, base, ".deleted", now) : 0;
   rc = sdm_segment_unlink(l->fs, l->dir, base, ".deleted");
   if (rc == 0 && !remains) (*segments)++;
   return rc;
@@ -105,7 +118,7 @@ int sdm_retired_unlink(sdm_log *l, int64_t now, int64_t delay_ms, int64_t *segme
   for (size_t i = 0; rc == 0 && i < names.count; i++) {
     if (!retired(names.items[i], &base, &kind) || base == last) continue;
     last = base;
-    rc = unlink_if_due(l, base, sdm_sub_sat(now, delay_ms), segments);
+    rc = unlink_if_due(l, base, now, sdm_sub_sat(now, delay_ms), segments);
   }
   sdm_names_clear(&names);
   return rc;

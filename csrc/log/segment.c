@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "format/digest.h"
+#include "log/copy.h"
 
 static const char *const EXTENSIONS[SDM_FILE_KINDS] = {"log", "index", "timeindex", "txnindex", "digest"};
 
@@ -307,6 +308,31 @@ bool sdm_segment_lookup_time(sdm_segment *s, int64_t timestamp, sdm_timeindex_en
   if (floor_entry(f, SDM_TIMEINDEX_ENTRY, s->base_offset, timestamp, bytes) != 1) return false;
   sdm_timeindex_decode(bytes, s->base_offset, out);
   return out->offset >= s->base_offset;
+}
+
+static int replace_by_copy(sdm_segment *s, const char *path) {
+  sdm_file_info info;
+  char *copy = sdm_segment_path(s->dir, s->base_offset, SDM_FILE_LOG, ".tmp");
+  int rc = copy ? sdm_copy_file(s->fs, path, copy) : sdm_no_memory();
+  if (rc == 0) rc = sdm_sync_file(s->fs, copy);
+  if (rc == 0) rc = s->fs->path_info(s->fs, copy, &info);
+  if (rc == 0) rc = s->fs->rename(s->fs, copy, path);
+  if (rc == 0) rc = s->fs->sync_dir(s->fs, s->dir, NULL);
+  if (rc == 0) s->inode = info.inode;
+  sdm_free(copy);
+  return rc;
+}
+
+int sdm_segment_unshare(sdm_segment *s) {
+  sdm_file_info info;
+  char *path = sdm_segment_path(s->dir, s->base_offset, SDM_FILE_LOG, s->suffix);
+  int rc = path ? s->fs->path_info(s->fs, path, &info) : sdm_no_memory();
+  if (rc == 0 && info.links > 1) {
+    sdm_segment_close_files(s);
+    rc = replace_by_copy(s, path);
+  }
+  sdm_free(path);
+  return rc;
 }
 
 int sdm_segment_write_anew(sdm_segment *s) {

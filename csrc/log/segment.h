@@ -101,6 +101,9 @@ bool sdm_segment_lookup(sdm_segment *s, int64_t offset, int64_t limit, sdm_index
 ** that last offset has that largest timestamp. */
 bool sdm_segment_lookup_time(sdm_segment *s, int64_t timestamp, sdm_timeindex_entry *out);
 
+/* Where another name leads to its .log as well, as a backup's does, it gets a copy of its own, durably: before it is cut or written to. */
+int sdm_segment_unshare(sdm_segment *s);
+
 /* A sync that failed may have dropped what it was to save, and the next one would not tell: what memory still has of the segment is written once more
 ** and synced, before anything is said to be durable. */
 int sdm_segment_write_anew(sdm_segment *s);

@@ -152,7 +152,7 @@ static int sync_list(sdm_log *l) {
     int rc = sdm_bare_refresh(l);
     if (rc < 0 || !l->control) return rc;
   }
-  if (!l->writable) return sdm_log_explain(l, sync_readonly(l));
+  if (!l->writable) return sdm_log_tell_deleted(l, sync_readonly(l));
   if (atomic_load_explicit(&l->control->generation, memory_order_acquire) == l->generation) return 0;
   int rc = sdm_log_lock(l);
   if (rc < 0) return rc;

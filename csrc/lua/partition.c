@@ -176,11 +176,21 @@ static int partition_stats(lua_State *L) {
   return 1;
 }
 
+static int verify_log(void *log, const char *topic, sdm_verify_report **out) {
+  (void)topic;
+  return sdm_log_verify(log, out);
+}
+
+static int partition_verify(lua_State *L) {
+  lua_settop(L, 1);
+  return sdml_verify(L, verify_log, self(L)->log, NULL);
+}
+
 void sdml_open_partition(lua_State *L) {
   static const luaL_Reg methods[] = {
     { "records", partition_records }, { "earliest", partition_earliest }, { "latest", partition_latest },
     { "offset_for_time", partition_offset_for_time }, { "segments", partition_segments }, { "stats", partition_stats },
-    { "wait", partition_wait }, { "close", partition_close }, { NULL, NULL },
+    { "wait", partition_wait }, { "verify", partition_verify }, { "close", partition_close }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = {
     { "__gc", partition_close }, { "__close", partition_close }, { "__tostring", partition_tostring }, { NULL, NULL },

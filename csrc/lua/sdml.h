@@ -139,6 +139,10 @@ int sdml_flush_begin(lua_State *L);                                        /* co
 int sdml_flush_poll(lua_State *L);
 int sdml_push_waited(lua_State *L, int rc, sdm_log *log);                  /* results of wait() after sdm_log_wait */
 
+/* ---- verify.c ---- */
+typedef int sdml_verifier(void *of, const char *topic, sdm_verify_report **out);
+int sdml_verify(lua_State *L, sdml_verifier *verify, void *of, const char *topic);         /* results of verify(): a report, or a failure */
+
 /* ---- reader.c ---- */
 void sdml_open_reader(lua_State *L);
 void sdml_open_held(lua_State *L);

@@ -226,7 +226,36 @@ static int store_import(lua_State *L) {
   return 2;
 }
 
+/* store:backup(path) -> true */
+static int store_backup(lua_State *L) {
+  int64_t now;
+  lua_settop(L, 2);
+  sdml_store *s = timed_self(L, &now);
+  int rc = sdm_store_backup(s->store, sdml_path(L, 2, "path"), now);
+  if (rc < 0) return sdml_fail(L, rc);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* ---- work and reports ---- */
+
+static int take_topic(lua_State *L, int arg, int which, void *into) {
+  (void)which;
+  *(const char **)into = sdml_text(L, arg, -1, "topic");
+  return 0;
+}
+
+static int verify_store(void *store, const char *topic, sdm_verify_report **out) { return sdm_store_verify(store, topic, out); }
+
+/* store:verify([{topic=}]) -> report. The options keep the name in memory. */
+static int store_verify(lua_State *L) {
+  static const char *const names[] = { "topic", NULL };
+  const char *topic = NULL;
+  lua_settop(L, 2);
+  sdml_store *s = open_self(L);
+  sdml_options(L, 2, names, take_topic, &topic);
+  return sdml_verify(L, verify_store, s->store, topic);
+}
 
 static int store_maintain(lua_State *L) {
   lua_settop(L, 2);
@@ -287,7 +316,7 @@ static int store_stats(lua_State *L) {
 void sdml_open_store(lua_State *L) {
   static const luaL_Reg methods[] = {
     { "topic", sdml_store_topic }, { "topics", store_topics }, { "delete_topic", store_delete_topic }, { "import", store_import }, { "maintain", store_maintain },
-    { "stats", store_stats }, { "close", store_close }, { NULL, NULL },
+    { "stats", store_stats }, { "backup", store_backup }, { "verify", store_verify }, { "close", store_close }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = { { "__gc", store_gc }, { "__close", store_close }, { "__tostring", store_tostring }, { NULL, NULL } };
   sdml_class(L, SDML_STORE, methods, meta);

@@ -57,6 +57,19 @@ int sdm_fs_replace(sdm_fs *fs, const char *dir, const char *name, const void *by
   return rc;
 }
 
+int sdm_fs_sync_parent(sdm_fs *fs, const char *path) {
+  bool lost = false;
+  char *parent = sdm_strdup(path), *slash = parent ? strrchr(parent, '/') : NULL;
+  int rc = parent ? 0 : sdm_no_memory();
+  if (slash) {
+    *(slash == parent ? slash + 1 : slash) = 0;
+    rc = fs->sync_dir(fs, parent, &lost);
+    if (!lost) rc = 0;
+  }
+  sdm_free(parent);
+  return rc;
+}
+
 void sdm_names_clear(sdm_names *n) {
   for (size_t i = 0; i < n->count; i++) sdm_free(n->items[i]);
   sdm_free(n->items);

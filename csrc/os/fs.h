@@ -21,12 +21,13 @@ typedef struct sdm_file_info {
   int64_t size;             /* bytes */
   int64_t modified_ms;      /* milliseconds since the epoch */
   uint64_t device, inode;   /* tell two files of one name apart */
+  uint64_t links;           /* names that lead to it */
   bool directory;
 } sdm_file_info;
 
 enum {                      /* how a file is opened */
   SDM_OPEN_READ = 0,
-  SDM_OPEN_WRITE = 1,       /* for reading and writing */
+  SDM_OPEN_WRITE = 1,       /* for reading and writing; not through a symbolic link */
   SDM_OPEN_CREATE = 2,      /* made when missing */
   SDM_OPEN_FRESH = 4        /* emptied when it was there */
 };
@@ -60,6 +61,7 @@ struct sdm_fs {
 
   int (*path_info)(sdm_fs *fs, const char *path, sdm_file_info *out);          /* SDM_NOT_FOUND when missing */
   int (*rename)(sdm_fs *fs, const char *from, const char *to);                 /* replaces */
+  int (*link)(sdm_fs *fs, const char *from, const char *to);                   /* a second name, which must be free; SDM_UNSUPPORTED: only a copy will do */
   int (*unlink)(sdm_fs *fs, const char *path);                                 /* a missing file is fine */
   int (*make_dir)(sdm_fs *fs, const char *path);                               /* an existing one is fine */
   int (*remove_dir)(sdm_fs *fs, const char *path);                             /* must be empty; a missing one is fine */
@@ -75,6 +77,7 @@ sdm_fs *sdm_fs_posix(void);
 /* Conveniences over the table. */
 int sdm_fs_read_all(sdm_fs *fs, const char *path, size_t limit, char **bytes, size_t *size);   /* NUL added; SDM_CORRUPT over limit */
 int sdm_fs_replace(sdm_fs *fs, const char *dir, const char *name, const void *bytes, size_t size);  /* tmp, sync, rename, sync dir */
+int sdm_fs_sync_parent(sdm_fs *fs, const char *path);      /* so that the absolute path lasts; where its folder cannot be opened to sync it, nothing can be done */
 void sdm_names_clear(sdm_names *n);
 int sdm_names_add(sdm_names *n, const char *name);
 void sdm_names_sort(sdm_names *n);

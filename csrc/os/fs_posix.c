@@ -29,9 +29,11 @@ static int check_regular(int fd, const char *path) {
   return S_ISREG(st.st_mode) ? 0 : sdm_fail(SDM_IO, "%s is no regular file; move it away", path);
 }
 
+/* What is written is never elsewhere: a link in a file's place would lead to a file that nobody meant. */
 static int open_fd(const char *path, int flags) {
-  int mode = O_CLOEXEC | O_NONBLOCK | (flags & SDM_OPEN_WRITE ? O_RDWR : O_RDONLY) | (flags & SDM_OPEN_CREATE ? O_CREAT : 0), fd, emptied = 0;
+  int mode = O_CLOEXEC | O_NONBLOCK | (flags & SDM_OPEN_WRITE ? O_RDWR | O_NOFOLLOW : O_RDONLY) | (flags & SDM_OPEN_CREATE ? O_CREAT : 0), fd, emptied = 0;
   UNINTERRUPTED(fd, open(path, mode, 0666));
+  if (fd < 0 && errno == ELOOP) return sdm_fail(SDM_IO, "%s is a symbolic link, through which nothing is written; put a file in its place", path);
   if (fd < 0) return sdm_fail_errno(errno, "open %s", path);
   int rc = check_regular(fd, path);
   if (rc == 0 && flags & SDM_OPEN_FRESH) UNINTERRUPTED(emptied, ftruncate(fd, 0));
@@ -111,6 +113,7 @@ static void fill_info(const struct stat *st, sdm_file_info *out) {
   out->modified_ms = (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
   out->device = (uint64_t)st->st_dev;
   out->inode = (uint64_t)st->st_ino;
+  out->links = (uint64_t)st->st_nlink;
   out->directory = S_ISDIR(st->st_mode);
 }
 
@@ -166,6 +169,14 @@ static int posix_rename(sdm_fs *fs, const char *from, const char *to) {
   return rename(from, to) == 0 ? 0 : sdm_fail_errno(errno, "rename %s to %s", from, to);
 }
 
+/* Not to another file system; not of a file of somebody else, where that is guarded; and not on every file system. */
+static int posix_link(sdm_fs *fs, const char *from, const char *to) {
+  (void)fs;
+  if (link(from, to) == 0) return 0;
+  int error = errno, rc = sdm_fail_errno(error, "link %s to %s", from, to);
+  return error == EXDEV || error == EPERM || error == EMLINK || error == ENOSYS || error == EOPNOTSUPP ? SDM_UNSUPPORTED : rc;
+}
+
 static int posix_unlink(sdm_fs *fs, const char *path) {
   (void)fs;
   return unlink(path) == 0 || errno == ENOENT ? 0 : sdm_fail_errno(errno, "unlink %s", path);
@@ -180,9 +191,11 @@ static int posix_make_dir(sdm_fs *fs, const char *path) {
   return sdm_fail_errno(error, "make the directory %s", path);
 }
 
+/* Of a link to a folder the link goes; what it leads to is none of ours. */
 static int posix_remove_dir(sdm_fs *fs, const char *path) {
   (void)fs;
-  return rmdir(path) == 0 || errno == ENOENT ? 0 : sdm_fail_errno(errno, "remove the directory %s", path);
+  if (rmdir(path) == 0 || errno == ENOENT) return 0;
+  return errno == ENOTDIR && unlink(path) == 0 ? 0 : sdm_fail_errno(errno, "remove the directory %s", path);
 }
 
 static int posix_list(sdm_fs *fs, const char *path, sdm_names *out) {
@@ -226,7 +239,7 @@ static int posix_boot_id(sdm_fs *fs, uint8_t id[SDM_BOOT_ID]) {
 static sdm_fs posix = {
   .open = posix_open, .close = posix_close, .read = posix_read, .write = posix_write, .sync = posix_sync, .truncate = posix_truncate,
   .allocate = posix_allocate, .info = posix_info, .set_modified = posix_set_modified, .lock = posix_lock, .map = posix_map,
-  .map_sync = posix_map_sync, .unmap = posix_unmap, .path_info = posix_path_info, .rename = posix_rename, .unlink = posix_unlink,
+  .map_sync = posix_map_sync, .unmap = posix_unmap, .path_info = posix_path_info, .rename = posix_rename, .link = posix_link, .unlink = posix_unlink,
   .make_dir = posix_make_dir, .remove_dir = posix_remove_dir, .list = posix_list, .sync_dir = posix_sync_dir,
   .boot_id = posix_boot_id,
 };

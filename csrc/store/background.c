@@ -125,11 +125,10 @@ static void clean_round(sdm_background *b) {
 }
 
 /* Topics that other processes made are ours to look after as well. */
-static void follow_topics(sdm_background *b) {
+static void open_topics(sdm_background *b, uint64_t generation) {
   sdm_store *s = b->store;
-  uint64_t generation = sdm_store_generation(s);
-  if (generation == b->topics_seen || sdm_store_refresh(s) < 0) return;
-  if (sdm_store_open_all(s, store_now(s)) == 0) b->topics_seen = generation;
+  if (generation == b->topics_seen) return;
+  if (sdm_store_open_all(s, store_now(s), NULL, NULL) == 0) b->topics_seen = generation;
 }
 
 static void begin_service(sdm_background *b, const sdm_options *o) {
@@ -152,13 +151,15 @@ static void work(sdm_background *b) {
   sdm_store *s = b->store;
   sdm_options o = options_of(s);
   int64_t deleted = 0;
-  if (!elect(b, &o)) return;
-  follow_topics(b);
+  uint64_t generation = sdm_store_generation(s);
+  if (sdm_store_refresh(s) < 0 || !elect(b, &o)) return;       /* in every process, which so lets go of what others have deleted */
+  open_topics(b, generation);
   each_log(b, seal_job);
   int64_t flush_interval = o.flush_scheduler_interval_ms < TICK_MAX_MS ? o.flush_scheduler_interval_ms : TICK_MAX_MS;
   if (due(&b->next_flush, flush_interval)) each_log(b, flush_job);
   if (due(&b->next_retention, o.retention_check_interval_ms)) {
     each_log(b, retain_job);
+    sdm_store_finish_deletions(s, store_now(s));
     sdm_folders_unlink(s, store_now(s), &deleted);
   }
   if (o.cleaner_enable && due(&b->next_cleaning, o.cleaner_backoff_ms)) clean_round(b);

@@ -192,6 +192,10 @@ int sdm_config_effective(const sdm_config_set *topic, const sdm_config_set *stor
   return 0;
 }
 
+int64_t sdm_config_file_delete_delay_ms(const sdm_config_set *topic, const sdm_config_set *store) {
+  return value_of(topic, store, FILE_DELETE_DELAY_MS).integer;
+}
+
 static void copy_text(char *to, size_t size, const char *from) {
   size_t n = strlen(from);
   if (n >= size) n = size - 1;

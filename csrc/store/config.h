@@ -35,6 +35,9 @@ int sdm_config_reset(sdm_config_set *set, const char *name);
 /* Typed effective values. Rules between configs are checked (min.compaction.lag.ms <= max.compaction.lag.ms): SDM_MISUSE. */
 int sdm_config_effective(const sdm_config_set *topic, const sdm_config_set *store, sdm_log_config *out);
 
+/* That of file.delete.delay.ms, which has no part in those rules: a topic can be deleted under defaults that contradict it. */
+int64_t sdm_config_file_delete_delay_ms(const sdm_config_set *topic, const sdm_config_set *store);
+
 /* Effective value and source of row i; rows are ascending by name. */
 void sdm_config_describe(const sdm_config_set *topic, const sdm_config_set *store, size_t i, sdm_described *out);
 

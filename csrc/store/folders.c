@@ -1,7 +1,10 @@
 /* The folders of partitions: made with Kafka's small files in them, renamed when the topic is deleted, unlinked later. */
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "format/epochs.h"
 #include "log/offsets.h"
@@ -10,31 +13,54 @@
 
 #define METADATA "partition.metadata"
 
+static const char *const checkpoints[] = {SDM_LOG_START_CHECKPOINT, SDM_RECOVERY_CHECKPOINT, SDM_CLEANER_CHECKPOINT};
+enum { CHECKPOINTS = sizeof checkpoints / sizeof *checkpoints };
+
 char *sdm_folder_path(sdm_store *s, const char *topic, int32_t partition) { return sdm_format("%s/%s-%d", s->env.root, topic, partition); }
 
-/* 1: it is a folder, which is none of ours, and stays. */
-static int remove_file(sdm_fs *fs, const char *path) {
+/* What Sediment or a broker puts into a partition's folder. Anything else is somebody's, who may have linked the folder to one of his own. */
+static bool is_partitions(const char *name) {
+  static const char *const starts[] = {"sediment.", METADATA, SDM_EPOCHS_NAME};
+  for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+    if (strncmp(name, starts[i], strlen(starts[i])) == 0) return true;
+  }
+  return strspn(name, "0123456789") == 20 && name[20] == '.';
+}
+
+/* 1: it is none of ours, or a folder, and stays. */
+static int remove_file(sdm_fs *fs, const char *path, const char *name) {
   sdm_file_info info;
+  if (!is_partitions(name)) return 1;
   int rc = fs->path_info(fs, path, &info);
   if (rc == SDM_NOT_FOUND) return fs->unlink(fs, path);        /* a dangling link */
   return rc < 0 ? rc : info.directory ? 1 : fs->unlink(fs, path);
 }
 
-/* The mark goes last: a folder without it would never be looked at again, as one that has another in it. */
-int sdm_folder_remove(sdm_store *s, const char *dir, const char *mark) {
-  sdm_names names = {0};
-  bool empty = true;
-  int rc = s->env.fs->list(s->env.fs, dir, &names);
-  for (size_t i = 0; rc >= 0 && i < names.count; i++) {
-    if (strcmp(names.items[i], SDM_DELETED_MARK) == 0) continue;
-    char *path = sdm_format("%s/%s", dir, names.items[i]);
-    rc = path ? remove_file(s->env.fs, path) : sdm_no_memory();
-    if (rc == 1) empty = false;
+static int remove_files(sdm_fs *fs, const char *dir, const sdm_names *names) {
+  sdm_failure stays = {0};
+  int rc = 0;
+  for (size_t i = 0; rc >= 0 && i < names->count; i++) {
+    if (strcmp(names->items[i], SDM_DELETED_MARK) == 0) continue;
+    char *path = sdm_format("%s/%s", dir, names->items[i]);
+    rc = path ? remove_file(fs, path, names->items[i]) : sdm_no_memory();
+    if (rc == 1) sdm_failure_note(&stays, sdm_fail(SDM_EXISTS, "%s is none of a partition's files and stays where it is, and so does the folder", path));
     sdm_free(path);
   }
+  return rc < 0 ? rc : sdm_failure_tell(&stays);
+}
+
+/* The mark goes last: a folder without it is not looked at again, as one that has something in it that stays. That is told once. */
+int sdm_folder_remove(sdm_store *s, const char *dir, const char *mark) {
+  sdm_names names = {0};
+  sdm_fs *fs = s->env.fs;
+  int rc = fs->list(fs, dir, &names);
+  if (rc == 0) rc = remove_files(fs, dir, &names);
   sdm_names_clear(&names);
-  if (rc >= 0) rc = s->env.fs->unlink(s->env.fs, mark);
-  return rc == 0 && empty ? s->env.fs->remove_dir(s->env.fs, dir) : rc;
+  if (rc < 0 && rc != SDM_EXISTS) return rc;
+  sdm_failure stays = {0};
+  sdm_failure_note(&stays, rc);
+  if ((rc = fs->unlink(fs, mark)) < 0) return rc;
+  return stays.code < 0 ? sdm_failure_tell(&stays) : fs->remove_dir(fs, dir);
 }
 
 /* A folder that has a partition's name and the mark of a deleted one is of an import that died before its topic listed it: it is nobody's. */
@@ -90,7 +116,7 @@ int sdm_folder_write_metadata(sdm_store *s, const char *dir, const sdm_uuid *id)
   return rc;
 }
 
-static int write_small_files(sdm_store *s, const char *dir, const sdm_uuid *id) {
+int sdm_folder_write_small_files(sdm_store *s, const char *dir, const sdm_uuid *id) {
   sdm_buf text = SDM_BUF_INIT;
   int rc = sdm_epochs_encode(&(sdm_epochs){.entries = &(sdm_epoch){0, 0}, .count = 1}, &text);
   if (rc == 0) rc = sdm_reserve_replace(&s->env, dir, SDM_EPOCHS_NAME, text.data, text.size);
@@ -125,13 +151,12 @@ static bool is_stray(const char *name, const char *topic, int32_t partition) {
   return strncmp(name, start, (size_t)n) == 0 && size > end && strcmp(name + size - end, "-stray") == 0;
 }
 
-/* A partition that is listed gets its folder when it is opened first. One that had it, and had records, is not to begin with offset 0 again. */
+/* A listed partition whose folder is missing gets it anew when it is opened. One that had records is not to begin with offset 0 again. */
 static int check_never_made(sdm_store *s, const char *topic, int32_t partition) {
-  static const char *const checkpoints[] = {SDM_LOG_START_CHECKPOINT, SDM_RECOVERY_CHECKPOINT, SDM_CLEANER_CHECKPOINT};
   sdm_names names = {0};
   bool had = false;
   int rc = 0;
-  for (size_t i = 0; rc == 0 && i < sizeof checkpoints / sizeof *checkpoints; i++) {
+  for (size_t i = 0; rc == 0 && i < CHECKPOINTS; i++) {
     int64_t offset = -1;
     rc = sdm_offsets_read(s->env.fs, s->env.root, checkpoints[i], topic, partition, &offset);
     had = had || offset > 0;
@@ -153,7 +178,7 @@ static int make_folder(sdm_store *s, const char *dir, const char *topic, const s
   int rc = s->env.fs->path_info(s->env.fs, dir, &info);
   if (rc == SDM_NOT_FOUND && (rc = check_never_made(s, topic, partition)) == 0) rc = s->env.fs->make_dir(s->env.fs, dir);
   if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
-  return rc == 0 ? write_small_files(s, dir, id) : rc;
+  return rc == 0 ? sdm_folder_write_small_files(s, dir, id) : rc;
 }
 
 static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
@@ -169,6 +194,30 @@ static int ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t p
   }
   sdm_free(text);
   sdm_free(path);
+  sdm_free(dir);
+  return rc;
+}
+
+int sdm_folder_check_id(sdm_fs *fs, const char *dir, const sdm_uuid *id) {
+  char *path = sdm_format("%s/%s", dir, METADATA), *text = NULL;
+  size_t size;
+  int rc = path ? sdm_fs_read_all(fs, path, 4096, &text, &size) : sdm_no_memory();
+  if (rc == 0) rc = check_id(path, text, size, id);
+  sdm_free(text);
+  sdm_free(path);
+  return rc;
+}
+
+int sdm_folder_look(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
+  char *dir = sdm_folder_path(s, topic, partition);
+  sdm_file_info info;
+  int rc = dir ? s->env.fs->path_info(s->env.fs, dir, &info) : sdm_no_memory();
+  if (rc == SDM_NOT_FOUND) {
+    rc = check_never_made(s, topic, partition);
+  } else if (rc == 0) {
+    rc = sdm_folder_check_id(s->env.fs, dir, id);
+    if (rc == 0 || rc == SDM_NOT_FOUND) rc = 1;          /* one that is just being made has no metadata yet */
+  }
   sdm_free(dir);
   return rc;
 }
@@ -200,15 +249,17 @@ char *sdm_folder_deleted_path(sdm_store *s, const char *topic, const sdm_uuid *i
   return sdm_format("%s/%.*s-%d.%s-delete", s->env.root, NAME_MAX_BYTES - REST, topic, partition, hex);
 }
 
-/* Its file time says when the folder goes. */
-int sdm_folder_mark(sdm_store *s, const char *dir, int64_t due) {
-  char *path = sdm_format("%s/%s", dir, SDM_DELETED_MARK);
+/* The text is for the case that the clock is set back. On a full disk there is none. */
+int sdm_folder_mark(sdm_store *s, const char *dir, int64_t now, int64_t delay_ms) {
+  char text[24], *path = sdm_format("%s/%s", dir, SDM_DELETED_MARK);
+  sdm_fs *fs = s->env.fs;
   sdm_file *f;
-  int rc = path ? s->env.fs->open(s->env.fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE, &f) : sdm_no_memory();
+  int rc = path ? fs->open(fs, path, SDM_OPEN_WRITE | SDM_OPEN_CREATE | SDM_OPEN_FRESH, &f) : sdm_no_memory();
   sdm_free(path);
   if (rc < 0) return rc;
-  rc = s->env.fs->set_modified(f, due);
-  s->env.fs->close(f);
+  rc = fs->write(f, text, (size_t)snprintf(text, sizeof text, "%" PRId64 "\n", delay_ms), 0);
+  if (rc == 0 || rc == SDM_DISK_FULL) rc = fs->set_modified(f, sdm_add_sat(now, delay_ms));
+  fs->close(f);
   return rc;
 }
 
@@ -242,20 +293,24 @@ static int rename_folder(sdm_store *s, const char *dir, const char *gone) {
   return rc;
 }
 
-int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t due) {
+int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t now, int64_t delay_ms) {
   char *dir = sdm_folder_path(s, topic, partition), *gone = sdm_folder_deleted_path(s, topic, id, partition);
   sdm_file_info info;
   int rc = dir && gone ? s->env.fs->path_info(s->env.fs, dir, &info) : sdm_no_memory();
   if (rc == 0) {
-    rc = sdm_folder_mark(s, dir, due);
+    rc = sdm_folder_mark(s, dir, now, delay_ms);
     if (rc == 0) rc = rename_folder(s, dir, gone);
   } else if (rc == SDM_NOT_FOUND) {
     rc = 0;
   }
-  static const char *const checkpoints[] = {SDM_LOG_START_CHECKPOINT, SDM_RECOVERY_CHECKPOINT, SDM_CLEANER_CHECKPOINT};
-  for (size_t i = 0; rc == 0 && i < sizeof checkpoints / sizeof *checkpoints; i++) rc = sdm_offsets_set(&s->env, checkpoints[i], topic, partition, -1);
   sdm_free(dir);
   sdm_free(gone);
+  return rc;
+}
+
+int sdm_folders_forget_offsets(sdm_store *s, const char *topic, int32_t partitions) {
+  int rc = 0;
+  for (int i = 0; rc == 0 && i < CHECKPOINTS; i++) rc = sdm_offsets_remove(&s->env, checkpoints[i], topic, partitions);
   return rc;
 }
 
@@ -285,11 +340,36 @@ static int remove_if_empty(sdm_store *s, const char *dir) {
   return 0;
 }
 
+/* Without a text, as an import's that died, it is the store's. */
+static int read_delay(sdm_store *s, const char *mark, int64_t *out) {
+  char *text = NULL, *end;
+  size_t size;
+  int rc = sdm_fs_read_all(s->env.fs, mark, 24, &text, &size);
+  if (rc < 0 && rc != SDM_CORRUPT) return rc;
+  *out = text ? strtoll(text, &end, 10) : -1;
+  if (!text || end == text || strcmp(end, "\n") != 0 || *out < 0) *out = sdm_config_file_delete_delay_ms(&(sdm_config_set){0}, &s->defaults);
+  sdm_free(text);
+  return 0;
+}
+
+/* One that is to wait for longer than its delay was deleted under a clock that ran ahead and was set right: its wait begins now. */
+static int wait_no_longer(sdm_store *s, const char *mark, int64_t due, int64_t now) {
+  sdm_file *f;
+  int64_t delay_ms;
+  int rc = read_delay(s, mark, &delay_ms);
+  if (rc < 0 || due <= sdm_add_sat(now, delay_ms)) return rc;
+  if ((rc = s->env.fs->open(s->env.fs, mark, SDM_OPEN_WRITE, &f)) < 0) return rc;
+  rc = s->env.fs->set_modified(f, sdm_add_sat(now, delay_ms));
+  s->env.fs->close(f);
+  return rc;
+}
+
 static int remove_if_due(sdm_store *s, const char *name, int64_t now, int64_t *count) {
   sdm_file_info info;
   char *dir = sdm_format("%s/%s", s->env.root, name), *mark = sdm_format("%s/%s/%s", s->env.root, name, SDM_DELETED_MARK);
   int rc = dir && mark ? s->env.fs->path_info(s->env.fs, mark, &info) : sdm_no_memory();
-  if (rc == 0 && info.modified_ms <= now && (rc = remove_held(s, dir, mark)) > 0) {
+  if (rc == 0 && info.modified_ms > now) rc = wait_no_longer(s, mark, info.modified_ms, now);
+  else if (rc == 0 && (rc = remove_held(s, dir, mark)) > 0) {
     (*count)++;
     rc = 0;
   }
@@ -333,9 +413,10 @@ static int each_unlisted(sdm_store *s, int (*f)(sdm_store *s, const char *dir)) 
   return rc;
 }
 
+/* One that cannot go does not keep the others. */
 static int drop_unlisted(sdm_store *s, const char *dir) {
-  int rc = remove_unlisted(s, dir);
-  return rc == SDM_NOT_FOUND ? 0 : rc;
+  remove_unlisted(s, dir);
+  return 0;
 }
 
 int sdm_folders_drop_unlisted(sdm_store *s) { return each_unlisted(s, drop_unlisted); }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "log/adopt.h"
 #include "log/offsets.h"
+#include "store/new_partitions.h"
 #include "store/staging.h"
 #include "store/topic.h"
 
@@ -65,24 +66,34 @@ static int place(import *m, const sdm_uuid *id) {
   return rc < 0 ? sdm_staging_take_back(m->store, &m->staging, m->topic, m->partition, rc) : 0;
 }
 
+/* The partitions before it that the topic has not either are made with it. */
+static int place_with_those_before(import *m, const sdm_topic_entry *e, int32_t first) {
+  sdm_store *s = m->store;
+  sdm_new_partitions made;
+  int rc = sdm_folder_check_free(s, m->topic, m->partition, m->partition + 1);
+  if (rc == 0) rc = sdm_new_partitions_make(s, e, first, m->partition, m->now, &made);
+  if (rc < 0) return rc;
+  if ((rc = place(m, &e->id)) < 0) return sdm_new_partitions_undo(s, &made, rc);
+  sdm_new_partitions_listed(s, &e->id, &made);
+  return 0;
+}
+
 static int place_in_new_topic(import *m) {
   sdm_store *s = m->store;
   sdm_topic_entry e;
   int rc = sdm_topic_entry_make(s, m->topic, &(sdm_settings){0}, &e);
   e.partitions = m->partition + 1;
-  if (rc == 0) rc = sdm_folder_check_free(s, m->topic, 0, e.partitions);
   if (rc == 0) rc = sdm_topics_add(&s->topics, &e);
   if (rc < 0) return rc;
-  if ((rc = place(m, &e.id)) < 0) sdm_topics_remove(&s->topics, sdm_topics_find(&s->topics, m->topic));
+  if ((rc = place_with_those_before(m, &e, 0)) < 0) sdm_topics_remove(&s->topics, sdm_topics_find(&s->topics, m->topic));
   return rc;
 }
 
 static int place_behind(import *m, sdm_topic_entry *e) {
   int32_t before = e->partitions;
-  int rc = sdm_folder_check_free(m->store, m->topic, before, m->partition + 1);
-  if (rc < 0) return rc;
   e->partitions = m->partition + 1;
-  if ((rc = place(m, &e->id)) < 0) e->partitions = before;
+  int rc = place_with_those_before(m, e, before);
+  if (rc < 0) e->partitions = before;
   return rc;
 }
 

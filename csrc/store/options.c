@@ -2,6 +2,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "cleaner/offset_map.h"
 #include "log/control.h"
 #include "store/config.h"
 #include "store/config_parse.h"
@@ -25,7 +26,7 @@ static const option OPTIONS[] = {
   INT("batch.size", BYTES, SDM_STAGE_BYTES, 0, SDM_STAGE_BYTES, batch_size),
   INT("linger.ms", MS, 1000, 0, INT64_MAX, linger_ms),
   INT("log.cleaner.backoff.ms", MS, 15000, 0, INT64_MAX, cleaner_backoff_ms),
-  INT("log.cleaner.dedupe.buffer.size", BYTES, 134217728, 24, INT64_MAX, cleaner_dedupe_buffer_size),
+  INT("log.cleaner.dedupe.buffer.size", BYTES, 134217728, SDM_OFFSET_MAP_LEAST, INT64_MAX, cleaner_dedupe_buffer_size),
   { { "log.cleaner.enable", SDM_RULE_BOOL, SDM_UNIT_NONE, 1, 0, 0, 0, 0, NULL, false }, offsetof(sdm_options, cleaner_enable), true },
   DOUBLE("log.cleaner.io.buffer.load.factor", SDM_UNIT_NONE, 0.9, 1, cleaner_load_factor),
   INT("log.cleaner.io.buffer.size", BYTES, 524288, 0, INT32_MAX, cleaner_io_buffer_size),
@@ -71,6 +72,14 @@ static int refuse_unknown(const char *name) {
   return sdm_fail(SDM_MISUSE, "option '%.80s': there is no store option of that name; did you mean '%s'?", name, nearest);
 }
 
+/* Each thread's share must have room for a key, or nothing can be cleaned. */
+static int check_room(const sdm_options *o) {
+  int64_t threads = o->cleaner_threads > 0 ? o->cleaner_threads : 1, share = o->cleaner_dedupe_buffer_size / threads;
+  if (share >= SDM_OFFSET_MAP_LEAST) return 0;
+  return sdm_fail(SDM_MISUSE, "option 'log.cleaner.dedupe.buffer.size': %lld bytes for each of log.cleaner.threads=%lld have no room for a key; %d are expected at least",
+                  (long long)share, (long long)threads, SDM_OFFSET_MAP_LEAST);
+}
+
 int sdm_options_apply(sdm_options *o, const sdm_settings *given) {
   sdm_options fresh = *o;
   bool seen[COUNT] = { false };
@@ -86,6 +95,7 @@ int sdm_options_apply(sdm_options *o, const sdm_settings *given) {
     store_value(&fresh, &OPTIONS[i], v);
   }
   if (fresh.flush_scheduler_interval_ms > FLUSH_SCHEDULER_MAX_MS) fresh.flush_scheduler_interval_ms = FLUSH_SCHEDULER_MAX_MS;
-  *o = fresh;
-  return 0;
+  int rc = check_room(&fresh);
+  if (rc == 0) *o = fresh;
+  return rc;
 }

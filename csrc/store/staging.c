@@ -67,7 +67,7 @@ void sdm_staging_done(sdm_store *s, sdm_staging *g, const char *topic, int32_t p
 static int exchange(sdm_store *s, sdm_staging *g, const char *dir, const char *gone, int64_t now) {
   sdm_fs *fs = s->env.fs;
   sdm_failure why = {0};
-  int rc = sdm_folder_mark(s, dir, now);
+  int rc = sdm_folder_mark(s, dir, now, 0);
   if (rc == 0) rc = fs->rename(fs, dir, gone);
   if (rc < 0) return rc;
   rc = fs->rename(fs, g->dir, dir);
@@ -83,11 +83,13 @@ static int replace_held(sdm_store *s, sdm_control *c, sdm_staging *g, const char
   bool died;
   int rc = sdm_shared_mutex_lock(&c->lock, &died);
   if (rc < 0) return rc;
+  if (died) atomic_store(&c->unfinished, 1);           /* for the next, should it not be replaced */
   if (atomic_load(&c->log_end) > 0) rc = sdm_fail(SDM_EXISTS, "%s has had records; import into a partition that is new", dir);
   if (rc == 0) {
-    atomic_store(&c->deleted, SDM_GONE_REPLACED);
-    if ((rc = exchange(s, g, dir, gone, now)) < 0) atomic_store(&c->deleted, SDM_GONE_NOT);
-    else sdm_log_wake(&c->news, &c->awaited);
+    atomic_store(&c->deleted, SDM_GONE_REPLACING);
+    rc = exchange(s, g, dir, gone, now);
+    atomic_store(&c->deleted, rc < 0 ? SDM_GONE_NOT : SDM_GONE_REPLACED);
+    if (rc == 0) sdm_log_wake(&c->news, &c->awaited);
   }
   sdm_shared_mutex_unlock(&c->lock);
   return rc;

@@ -166,13 +166,13 @@ static int join_locked(sdm_store *s, bool *alone) {
   return rc;
 }
 
-/* What only the first process of an incarnation does: end what the last one began. */
+/* What only the first process of an incarnation does: end what the last one began. What cannot go now keeps nobody from opening: upkeep tries it again. */
 static int put_right(sdm_store *s, int64_t now) {
   int64_t folders = 0;
-  int rc = sdm_store_finish_deletions(s, now);
-  sdm_folders_unlink(s, INT64_MAX, &folders);          /* what cannot go now is tried again later */
-  if (rc == 0) rc = sdm_folders_drop_unlisted(s);
-  return rc == 0 ? sdm_store_open_all(s, now) : rc;
+  sdm_store_finish_deletions(s, now);
+  sdm_folders_unlink(s, INT64_MAX, &folders);
+  sdm_folders_drop_unlisted(s);
+  return sdm_store_open_all(s, now, NULL, NULL);
 }
 
 /* Kafka's own lock on a log directory: a broker that runs there has it, and none starts while the store is open. */
@@ -182,6 +182,15 @@ static int lock_out_brokers(sdm_store *s) {
   if (rc < 0) return rc;
   rc = s->env.fs->lock(s->broker_lock_file, 0, SDM_LOCK_SHARED, false);
   return rc == SDM_LOCKED ? sdm_fail(rc, "%s is the log directory of a Kafka broker that is running; stop it first", s->env.root) : rc;
+}
+
+/* Until there are topics nobody can know whether the store's own name is on the disk: who made the folder may have died. */
+static int save_name(sdm_store *s) {
+  sdm_file_info info;
+  char *topics = sdm_format("%s/%s", s->env.root, SDM_TOPICS_NAME);
+  int rc = topics ? s->env.fs->path_info(s->env.fs, topics, &info) : sdm_no_memory();
+  sdm_free(topics);
+  return rc == SDM_NOT_FOUND ? sdm_fs_sync_parent(s->env.fs, s->env.root) : rc;
 }
 
 /* Opening goes one process at a time until the partitions are put right, if that is to do. */
@@ -194,6 +203,7 @@ static int join(sdm_store *s, int64_t now) {
   if (rc == 0) rc = fs->lock(s->lock_file, SDM_BYTE_GATE, SDM_LOCK_EXCLUSIVE, true);
   if (rc < 0) return rc;
   rc = join_locked(s, &alone);
+  if (rc == 0) rc = save_name(s);
   if (rc == 0) rc = sdm_store_refresh(s);
   if (rc == 0 && alone) rc = put_right(s, now);
   if (rc == 0) sdm_reserve_keep(&s->env);
@@ -201,23 +211,41 @@ static int join(sdm_store *s, int64_t now) {
   return rc;
 }
 
-static int set_up(sdm_store *s, const sdm_store_options *o) {
-  int rc = sdm_config_apply(&s->defaults, &o->defaults, NULL);
-  if (rc == 0) rc = sdm_options_apply(&s->options, &o->options);
+/* What is given on top of what there is, if they go together; else nothing is changed. */
+static int merge_settings(sdm_config_set *defaults, sdm_options *options, const sdm_store_options *o) {
+  sdm_config_set merged = *defaults;
+  sdm_options chosen = *options;
+  sdm_log_config effective;
+  int rc = sdm_options_apply(&chosen, &o->options);
+  if (rc == 0) rc = sdm_config_apply(&merged, &o->defaults, NULL);
+  if (rc == 0) rc = sdm_config_effective(&(sdm_config_set){0}, &merged, &effective);
   if (rc < 0) return rc;
-  s->wall_clock = o->wall_clock;
+  *defaults = merged;
+  *options = chosen;
+  return 0;
+}
+
+static int take_settings(sdm_store *s, const sdm_store_options *o) {
+  int rc = merge_settings(&s->defaults, &s->options, o);
+  if (rc < 0) return rc;
   s->env.linger_ms = s->options.linger_ms;
   s->env.batch_size = s->options.batch_size;
   return 0;
 }
 
-static bool is_store(sdm_fs *fs, const char *path) {
+/* 1, 0, or why it cannot be told. */
+static int has_file(sdm_fs *fs, const char *path, const char *name) {
   sdm_file_info info;
-  char *lock = sdm_format("%s/%s", path, SDM_LOCK_NAME), *topics = sdm_format("%s/%s", path, SDM_TOPICS_NAME);
-  bool found = (lock && fs->path_info(fs, lock, &info) == 0) || (topics && fs->path_info(fs, topics, &info) == 0);
-  sdm_free(lock);
-  sdm_free(topics);
-  return found;
+  char *file = sdm_format("%s/%s", path, name);
+  int rc = file ? fs->path_info(fs, file, &info) : sdm_no_memory();
+  sdm_free(file);
+  return rc == 0 ? 1 : rc == SDM_NOT_FOUND ? 0 : rc;
+}
+
+static int check_store(sdm_fs *fs, const char *path) {
+  int rc = has_file(fs, path, SDM_LOCK_NAME);
+  if (rc == 0) rc = has_file(fs, path, SDM_TOPICS_NAME);
+  return rc == 0 ? sdm_fail(SDM_NOT_FOUND, "%s is a folder, but no store: it has no %s", path, SDM_LOCK_NAME) : rc < 0 ? rc : 0;
 }
 
 static int find_root(sdm_fs *fs, const char *path, bool create, sdm_file_info *info) {
@@ -229,8 +257,8 @@ static int find_root(sdm_fs *fs, const char *path, bool create, sdm_file_info *i
     if (rc == 0) rc = fs->path_info(fs, path, info);
   }
   if (rc == 0 && !info->directory) rc = sdm_fail(SDM_IO, "%s is not a directory", path);
-  if (rc == 0 && !create && !is_store(fs, path)) rc = sdm_fail(SDM_NOT_FOUND, "%s is a folder, but no store: it has no %s", path, SDM_LOCK_NAME);
-  return rc;
+  if (rc == 0) rc = sdm_backup_check_ended(fs, path);
+  return rc == 0 && !create ? check_store(fs, path) : rc;
 }
 
 static int open_fresh(sdm_fs *fs, const char *path, const sdm_store_options *o, const sdm_file_info *info, int64_t now, sdm_store **out) {
@@ -239,7 +267,8 @@ static int open_fresh(sdm_fs *fs, const char *path, const sdm_store_options *o, 
   s->device = info->device;
   s->inode = info->inode;
   sdm_store_saw(s, now);
-  int rc = set_up(s, o);
+  s->wall_clock = o->wall_clock;
+  int rc = take_settings(s, o);
   if (rc == 0) rc = o->readonly ? fs->boot_id(fs, s->env.boot_id) : join(s, now);
   if (rc == 0 && o->readonly) rc = sdm_store_refresh(s);
   if (rc == 0 && o->background && !o->readonly) rc = sdm_background_start(s);
@@ -254,11 +283,8 @@ static int open_fresh(sdm_fs *fs, const char *path, const sdm_store_options *o, 
 /* The store of this process that is open already. What is given anew (defaults, options, a background thread) holds for all from now on. */
 static int share(sdm_store *s, const sdm_store_options *o) {
   sdm_mutex_lock(&s->lock);
-  int rc = sdm_config_apply(&s->defaults, &o->defaults, NULL);
-  if (rc == 0) rc = sdm_options_apply(&s->options, &o->options);
-  s->env.linger_ms = s->options.linger_ms;
-  s->env.batch_size = s->options.batch_size;
-  if (o->defaults.count) s->topics_generation = UINT64_MAX;
+  int rc = take_settings(s, o);
+  if (rc == 0 && o->defaults.count) s->topics_generation = UINT64_MAX;
   sdm_mutex_unlock(&s->lock);
   if (rc == 0 && o->background && !o->readonly && !s->background) rc = sdm_background_start(s);
   if (rc < 0) return rc;
@@ -277,12 +303,9 @@ static sdm_store *find_open(const sdm_file_info *info, bool readonly) {
 /* Before anything is made on disk. */
 static int check_settings(const sdm_store_options *o) {
   sdm_config_set defaults = {0};
-  sdm_log_config effective;
   sdm_options options;
   sdm_options_default(&options);
-  int rc = sdm_options_apply(&options, &o->options);
-  if (rc == 0) rc = sdm_config_apply(&defaults, &o->defaults, NULL);
-  return rc == 0 ? sdm_config_effective(&(sdm_config_set){0}, &defaults, &effective) : rc;
+  return merge_settings(&defaults, &options, o);
 }
 
 int sdm_store_open_on(sdm_fs *fs, const char *path, const sdm_store_options *o, int64_t now, sdm_store **out) {
@@ -337,7 +360,7 @@ static int close_logs(sdm_store *s, int64_t now) {
   int rc = sdm_store_log_refs(s, &logs, &count);
   if (rc < 0) return rc;
   for (size_t i = 0; i < count; i++) {
-    if (sdm_log_check(logs[i]) == 0) sdm_failure_note(&first, close_log(s, logs[i], now));
+    if (sdm_log_check(logs[i]) == 0) sdm_failure_note(&first, sdm_log_explain(logs[i], close_log(s, logs[i], now)));
   }
   sdm_failure_note(&first, sdm_store_checkpoint(s));
   for (size_t i = 0; i < count; i++) atomic_store(&logs[i]->closed, true);

@@ -1,7 +1,7 @@
 /* A store as one process has it, private to this layer. All handles on one directory share one sdm_store.
 **
 ** Locks, in the order in which they may be taken: the registry's, control->topics_lock (shared by processes), store->lock, and then those of
-** log/log.h. store->lock is never held while a log is recovered, cleaned or flushed.
+** log/log.h. store->lock is never held while a log is recovered, cleaned or flushed; a new partition, which is empty, is made under it.
 **
 ** Who is alive: every process that has the store open holds a shared lock on byte ALIVE of `sediment.lock`; the kernel releases it when the process
 ** ends, however. Who can have it exclusively is alone, and begins a new incarnation: all control pages are taken over and made anew. Byte GATE
@@ -32,6 +32,7 @@ typedef struct sdm_store_control {         /* sediment.control in the root */
   sdm_shared_mutex checkpoint_lock;        /* the checkpoint files */
   sdm_shared_mutex topics_lock;            /* sediment.topics */
   _Atomic uint64_t topics_generation;      /* of sediment.topics: others look again when it differs from theirs */
+  _Atomic uint32_t topics_doubtful;        /* 1: saving it failed, so what it says may not be durable */
 } sdm_store_control;
 
 typedef struct sdm_open_log {
@@ -61,7 +62,7 @@ struct sdm_store {
   sdm_config_set defaults;
   sdm_options options;
   sdm_flusher *flusher;                    /* NULL: nobody has asked for it */
-  sdm_open_log *logs;
+  sdm_open_log *logs;                      /* ascending by topic id, then partition */
   size_t log_count, log_capacity;
 };
 
@@ -85,9 +86,11 @@ int sdm_store_topics_hold(sdm_store *s);                   /* control->topics_lo
 void sdm_store_topics_release(sdm_store *s);
 int sdm_store_topics_lock(sdm_store *s);                   /* the same, and then store->lock, the file read */
 void sdm_store_topics_unlock(sdm_store *s);
+int sdm_store_explain(const sdm_store *s, int rc);         /* SDM_NOT_FOUND, where nothing should be missing, is SDM_IO */
 int sdm_store_topics_save(sdm_store *s);                   /* under both; others see the change */
+int sdm_store_topics_settle(sdm_store *s);                 /* before one is relied on: after a save that failed, what is listed is made durable */
 
-int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics that are marked as deleted, after a crash */
+int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics that are marked as deleted */
 
 /* folders.c: partitions' folders */
 int sdm_folders_check_none(sdm_store *s);                  /* SDM_CORRUPT: there are some of ours, so sediment.topics was lost */
@@ -95,15 +98,24 @@ int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t
 int sdm_folders_check_all_listed(sdm_store *s);             /* SDM_EXISTS: a folder with a partition's name is of no topic */
 int sdm_folders_drop_unlisted(sdm_store *s);                /* leftovers of imports that died; while nobody imports */
 int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition);
-int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t due);   /* unlinked at `due` */
+int sdm_folder_look(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition);       /* 1 there, 0 not made yet; or what is wrong with it */
+int sdm_folder_check_id(sdm_fs *fs, const char *dir, const sdm_uuid *id);               /* SDM_EXISTS: it is another topic's; SDM_NOT_FOUND */
+int sdm_folder_delete(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition, int64_t now, int64_t delay_ms);
+int sdm_folders_forget_offsets(sdm_store *s, const char *topic, int32_t partitions);     /* what the checkpoint files have of a topic that is gone */
 int sdm_folders_unlink(sdm_store *s, int64_t now, int64_t *count);                      /* deleted ones whose time has come */
 
 /* logs.c: the partitions that this process has open */
+int sdm_store_copy_topics(sdm_store *s, sdm_topic_entry **out, size_t *count);          /* as they are listed now; freed with sdm_free */
 int sdm_store_log(sdm_store *s, const sdm_topic_entry *topic, int32_t partition, int64_t now, sdm_log **out);   /* a reference */
-void sdm_store_forget_logs(sdm_store *s, const sdm_uuid *topic_id);                     /* of a deleted topic */
-int sdm_store_open_all(sdm_store *s, int64_t now);         /* opens, and so recovers, every partition */
+void sdm_store_add_logs(sdm_store *s, const sdm_uuid *topic_id, sdm_log **logs, size_t count);      /* takes the references; holding store->lock */
+void sdm_store_forget_deleted(sdm_store *s);                /* logs of topics that are not live; holding store->lock */
+int sdm_store_open_all(sdm_store *s, int64_t now, sdm_failure *first, int64_t *failed);       /* opens, and so recovers, every partition; NULLs: who asks
+                                                              for one that cannot be opened is told */
 int sdm_store_log_refs(sdm_store *s, sdm_log ***out, size_t *count);
 void sdm_logs_unref(sdm_log **logs, size_t count);
+
+/* backup.c: SDM_CORRUPT: the folder is of a backup that did not end, and no store */
+int sdm_backup_check_ended(sdm_fs *fs, const char *dir);
 
 /* maintain.c */
 int sdm_maintain_log(sdm_store *s, sdm_log *l, int64_t now, sdm_maintain_report *report);

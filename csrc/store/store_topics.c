@@ -38,6 +38,7 @@ static int refresh_locked(sdm_store *s) {
   sdm_topics_free(&s->topics);
   s->topics = fresh;
   s->topics_generation = generation;
+  sdm_store_forget_deleted(s);
   return 0;
 }
 
@@ -70,6 +71,10 @@ void sdm_store_topics_unlock(sdm_store *s) {
   sdm_store_topics_release(s);
 }
 
+int sdm_store_explain(const sdm_store *s, int rc) {
+  return rc == SDM_NOT_FOUND ? sdm_fail_within(SDM_IO, "the store %s is open, and a file of it is gone: ", s->env.root) : rc;
+}
+
 int sdm_store_topics_save(sdm_store *s) {
   sdm_buf text = SDM_BUF_INIT;
   int rc = sdm_topics_encode(&s->topics, &text);
@@ -77,10 +82,22 @@ int sdm_store_topics_save(sdm_store *s) {
   sdm_buf_free(&text);
   if (rc < 0) {
     s->topics_generation = UINT64_MAX;     /* what is in memory is not what is on disk: read it again */
-    return rc;
+    atomic_store(&s->control->topics_doubtful, 1);
+    return sdm_store_explain(s, rc);
   }
+  atomic_store(&s->control->topics_doubtful, 0);
   s->topics_generation = atomic_fetch_add(&s->control->topics_generation, 1) + 1;
   return 0;
+}
+
+int sdm_store_topics_settle(sdm_store *s) {
+  if (!s->env.writable || atomic_load(&s->control->topics_doubtful) == 0) return 0;
+  int rc = sdm_store_topics_hold(s);
+  if (rc < 0) return rc;
+  rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
+  if (rc == 0) atomic_store(&s->control->topics_doubtful, 0);
+  sdm_store_topics_release(s);
+  return rc;
 }
 
 /* ---- the public side ---- */

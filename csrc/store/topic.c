@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/murmur2.h"
+#include "store/new_partitions.h"
 
 /* ---- handles ---- */
 
@@ -34,14 +35,21 @@ static int take_entry(sdm_topic *t, const sdm_topic_entry *e) {
   return 0;
 }
 
+/* Holding store->lock; NULL, with its message: the topic was deleted, though there may be another of its name. */
+static sdm_topic_entry *entry_of(const sdm_topic *t) {
+  sdm_topic_entry *e = sdm_topics_find(&t->store->topics, t->entry.name);
+  if (e && memcmp(&e->id, &t->entry.id, sizeof e->id) == 0) return e;
+  sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", t->entry.name);
+  return NULL;
+}
+
 static int update(sdm_topic *t) {
   sdm_store *s = t->store;
   int rc = sdm_store_refresh(s);
   if (rc < 0) return rc;
   sdm_mutex_lock(&s->lock);
-  const sdm_topic_entry *e = sdm_topics_find(&s->topics, t->entry.name);
-  if (!e || memcmp(&e->id, &t->entry.id, sizeof e->id) != 0) rc = sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", t->entry.name);
-  else rc = take_entry(t, e);
+  const sdm_topic_entry *e = entry_of(t);
+  rc = e ? take_entry(t, e) : SDM_UNKNOWN_TOPIC;
   sdm_mutex_unlock(&s->lock);
   return rc;
 }
@@ -52,9 +60,16 @@ int sdm_topic_check(sdm_topic *t) {
   return t->generation == sdm_store_generation(t->store) && t->store->control ? 0 : update(t);
 }
 
+static void forget_logs(sdm_topic *t) {
+  for (int32_t i = 0; i < t->log_count; i++) {
+    sdm_log_unref(t->logs[i]);
+    t->logs[i] = NULL;
+  }
+}
+
 void sdm_topic_release(sdm_topic *t) {
   if (!t) return;
-  for (int32_t i = 0; i < t->log_count; i++) sdm_log_unref(t->logs[i]);
+  forget_logs(t);
   sdm_free(t->logs);
   sdm_buf_free(&t->scratch);
   sdm_store_unref(t->store);
@@ -93,15 +108,14 @@ int sdm_topic_log(sdm_topic *t, int32_t partition, int64_t now, sdm_log **out) {
 
 /* ---- the end of a deletion ---- */
 
-/* The topic is gone once the file says so; its folders follow, also after a crash in between. */
+/* The topic is gone once the file says so; its folders follow, also after a crash in between. One that cannot go does not keep the others. */
 static int finish_deletion_locked(sdm_store *s, sdm_topic_entry *e, int64_t now) {
-  sdm_log_config cfg;
-  int rc = sdm_config_effective(&e->config, &s->defaults, &cfg);
-  for (int32_t p = 0; rc == 0 && p < e->partitions; p++) {
-    rc = sdm_folder_delete(s, e->name, &e->id, p, sdm_add_sat(now, cfg.file_delete_delay_ms));
-  }
-  if (rc == 0) rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
-  if (rc < 0) return rc;
+  int64_t delay_ms = sdm_config_file_delete_delay_ms(&e->config, &s->defaults);
+  sdm_failure first = {0};
+  for (int32_t p = 0; p < e->partitions; p++) sdm_failure_note(&first, sdm_folder_delete(s, e->name, &e->id, p, now, delay_ms));
+  if (first.code == 0) sdm_failure_note(&first, sdm_folders_forget_offsets(s, e->name, e->partitions));
+  if (first.code == 0) sdm_failure_note(&first, s->env.fs->sync_dir(s->env.fs, s->env.root, NULL));
+  if (first.code < 0) return sdm_failure_tell(&first);
   sdm_topics_remove(&s->topics, e);
   return sdm_store_topics_save(s);
 }
@@ -109,14 +123,14 @@ static int finish_deletion_locked(sdm_store *s, sdm_topic_entry *e, int64_t now)
 /* Of this topic, or of all; under the topics lock. Who marked it may have died before the mark was durable: else a loss of power could bring back the topic,
 ** and not its folders. */
 static int finish_deletions_locked(sdm_store *s, const char *name, int64_t now) {
-  int rc = 0;
-  for (size_t i = s->topics.count; rc == 0 && i-- > 0;) {
+  sdm_failure first = {0};
+  for (size_t i = s->topics.count; i-- > 0;) {
     sdm_topic_entry *e = s->topics.entries[i];
     if (e->state != SDM_TOPIC_DELETED || (name && strcmp(e->name, name) != 0)) continue;
-    rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
-    if (rc == 0) rc = finish_deletion_locked(s, e, now);
+    int rc = s->env.fs->sync_dir(s->env.fs, s->env.root, NULL);
+    sdm_failure_note(&first, rc == 0 ? finish_deletion_locked(s, e, now) : rc);
   }
-  return rc;
+  return sdm_failure_tell(&first);
 }
 
 /* ---- creation and change; under the topics lock ---- */
@@ -136,11 +150,13 @@ static int change_config(sdm_store *s, sdm_config_set *set, const sdm_settings *
   return rc == 0 ? sdm_config_effective(set, &s->defaults, &effective) : rc;
 }
 
-/* A deletion of that name that failed half-way is finished before: later it would take the new topic's folders. */
+/* A deletion of that name that failed half-way is finished before: later it would take the new topic's folders. And a list is there before the first topic's
+** folders are: a store that has those alone has lost it. */
 int sdm_topic_entry_make(sdm_store *s, const char *name, const sdm_settings *config, sdm_topic_entry *out) {
   sdm_topic_entry e = {.partitions = 1, .state = SDM_TOPIC_LIVE};
   int rc = finish_deletions_locked(s, name, atomic_load_explicit(&s->last_now, memory_order_relaxed));
   if (rc == 0) rc = change_config(s, &e.config, config, NULL, 0, &e.partitions);
+  if (rc == 0 && s->topics.count == 0) rc = sdm_store_topics_save(s);
   if (rc == 0) rc = sdm_random(e.id.bytes, sizeof e.id.bytes);
   if (rc < 0) return rc;
   e.id.bytes[6] = (uint8_t)((e.id.bytes[6] & 0x0f) | 0x40);       /* a version 4 UUID, as Kafka draws them; never all zero, */
@@ -151,39 +167,67 @@ int sdm_topic_entry_make(sdm_store *s, const char *name, const sdm_settings *con
   return 0;
 }
 
-static int create_locked(sdm_store *s, const char *name, const sdm_settings *config) {
-  sdm_topic_entry e;
-  int rc = sdm_topic_entry_make(s, name, config, &e);
-  if (rc == 0) rc = sdm_folder_check_free(s, name, 0, e.partitions);
-  if (rc == 0) rc = sdm_topics_add(&s->topics, &e);
-  return rc == 0 ? sdm_store_topics_save(s) : rc;
+/* The list that could not be saved may be on the disk: what was before is saved again. */
+static int unsaved(sdm_store *s, sdm_new_partitions *made, int rc) {
+  sdm_failure why = {0};
+  sdm_failure_note(&why, rc);
+  sdm_store_topics_save(s);
+  return sdm_new_partitions_undo(s, made, sdm_failure_tell(&why));
 }
 
-static int change_locked(sdm_store *s, sdm_topic_entry *e, const sdm_settings *given, const char *const *reset, size_t reset_count) {
-  sdm_topic_entry changed = *e;
-  int32_t partitions = e->partitions;
-  int rc = change_config(s, &changed.config, given, reset, reset_count, &partitions);
-  if (rc < 0) return rc;
-  if (partitions < e->partitions) {
-    return sdm_fail(SDM_POLICY, "topic '%s' has %d partitions; their number can grow only, not become %d", e->name, e->partitions, partitions);
+static int list_new(sdm_store *s, const sdm_topic_entry *e, sdm_new_partitions *made) {
+  int rc = sdm_topics_add(&s->topics, e);
+  if (rc < 0) return sdm_new_partitions_undo(s, made, rc);
+  if ((rc = sdm_store_topics_save(s)) < 0) {
+    sdm_topics_remove(&s->topics, sdm_topics_find(&s->topics, e->name));
+    return unsaved(s, made, rc);
   }
-  if ((rc = sdm_folder_check_free(s, e->name, e->partitions, partitions)) < 0) return rc;
-  changed.partitions = partitions;
-  if (memcmp(&changed, e, sizeof changed) == 0) return 0;
-  *e = changed;
-  return sdm_store_topics_save(s);
+  sdm_new_partitions_listed(s, &e->id, made);
+  return 0;
 }
 
-/* Makes the topic or changes its configs. */
-static int define(sdm_store *s, const char *name, const sdm_settings *config) {
-  int rc = sdm_store_check_writable(s);
-  if (rc == 0) rc = sdm_store_topics_lock(s);
-  if (rc < 0) return rc;
-  sdm_topic_entry *e = sdm_topics_find(&s->topics, name);
-  rc = e ? change_locked(s, e, config, NULL, 0) : create_locked(s, name, config);
-  sdm_store_topics_unlock(s);
+static int list_changed(sdm_store *s, sdm_topic_entry *e, const sdm_topic_entry *changed, sdm_new_partitions *made) {
+  sdm_topic_entry before = *e;
+  *e = *changed;
+  int rc = sdm_store_topics_save(s);
+  if (rc < 0) {
+    *e = before;
+    return unsaved(s, made, rc);
+  }
+  sdm_new_partitions_listed(s, &e->id, made);
+  return 0;
+}
+
+/* `t` is the new topic's handle: after it is listed nothing can fail. */
+static int create_locked(sdm_topic *t, const char *name, const sdm_settings *config, int64_t now) {
+  sdm_store *s = t->store;
+  sdm_topic_entry e;
+  sdm_new_partitions made = {0};
+  int rc = sdm_topic_entry_make(s, name, config, &e);
+  if (rc == 0) rc = take_entry(t, &e);
+  if (rc == 0) rc = sdm_new_partitions_make(s, &e, 0, e.partitions, now, &made);
+  if (rc == 0) rc = list_new(s, &e, &made);
+  t->generation = s->topics_generation;
   return rc;
 }
+
+static int change_locked(sdm_topic *t, sdm_topic_entry *e, const sdm_settings *given, const char *const *reset, size_t reset_count, int64_t now) {
+  sdm_store *s = t->store;
+  sdm_topic_entry changed = *e;
+  sdm_new_partitions made = {0};
+  int rc = change_config(s, &changed.config, given, reset, reset_count, &changed.partitions);
+  if (rc < 0) return rc;
+  if (changed.partitions < e->partitions) {
+    return sdm_fail(SDM_POLICY, "topic '%s' has %d partitions; their number can grow only, not become %d", e->name, e->partitions, changed.partitions);
+  }
+  if (memcmp(&changed, e, sizeof changed) == 0) return 0;
+  rc = grow_logs(t, changed.partitions);
+  if (rc == 0) rc = sdm_new_partitions_make(s, &changed, e->partitions, changed.partitions, now, &made);
+  if (rc == 0) rc = list_changed(s, e, &changed, &made);
+  return rc == 0 ? take_entry(t, e) : rc;
+}
+
+/* ---- opening ---- */
 
 static int find_entry(sdm_store *s, const char *name, sdm_topic_entry *out) {
   int rc = sdm_store_refresh(s);
@@ -195,7 +239,7 @@ static int find_entry(sdm_store *s, const char *name, sdm_topic_entry *out) {
   return e ? 0 : sdm_fail(SDM_UNKNOWN_TOPIC, "there is no topic '%s'; give a config, even {}, to create it", name);
 }
 
-/* A topic's partitions are opened with it: so they exist, and what they hold is put right, before the first record. */
+/* A topic's partitions are opened with it: so what they hold is put right before the first record. */
 static int open_logs(sdm_topic *t, int64_t now) {
   sdm_log *l;
   int rc = 0;
@@ -203,19 +247,42 @@ static int open_logs(sdm_topic *t, int64_t now) {
   return rc;
 }
 
+static int open_existing(sdm_topic *t, const char *name, int64_t now) {
+  int rc = find_entry(t->store, name, &t->entry);
+  if (rc == 0) rc = update(t);
+  return rc == 0 ? open_logs(t, now) : rc;
+}
+
+/* 1: there is one of that name since the last look. */
+static int create(sdm_topic *t, const char *name, const sdm_settings *config, int64_t now) {
+  sdm_store *s = t->store;
+  int rc = sdm_store_topics_lock(s);
+  if (rc < 0) return rc;
+  rc = sdm_topics_find(&s->topics, name) ? 1 : create_locked(t, name, config, now);
+  sdm_store_topics_unlock(s);
+  return rc;
+}
+
+/* Makes the topic or changes its configs; others may be deleting and making it. */
+static int open_defined(sdm_topic *t, const char *name, const sdm_settings *config, int64_t now) {
+  for (;;) {
+    int rc = open_existing(t, name, now);
+    if (rc == 0) rc = sdm_topic_alter(t, config, NULL, 0, now);
+    if (rc != SDM_UNKNOWN_TOPIC) return rc;
+    forget_logs(t);
+    if ((rc = create(t, name, config, now)) != 1) return rc;
+  }
+}
+
 int sdm_topic_open(sdm_store *s, const char *name, const sdm_settings *config, int64_t now, sdm_topic **out) {
-  sdm_topic_entry e;
-  int rc = sdm_store_check(s);
+  int rc = config ? sdm_store_check_writable(s) : sdm_store_check(s);
   if (rc == 0) rc = sdm_topic_name_check(name);
-  if (rc == 0 && config) rc = define(s, name, config);
-  if (rc == 0) rc = find_entry(s, name, &e);
+  if (rc == 0) rc = sdm_store_topics_settle(s);
   if (rc < 0) return rc;
   sdm_topic *t = sdm_calloc(1, sizeof *t);
   if (!t) return sdm_no_memory();
   t->store = sdm_store_ref(s);
-  t->entry = e;
-  rc = update(t);
-  if (rc == 0) rc = open_logs(t, now);
+  rc = config ? open_defined(t, name, config, now) : open_existing(t, name, now);
   if (rc < 0) {
     sdm_topic_release(t);
     return rc;
@@ -230,11 +297,10 @@ int sdm_topic_alter(sdm_topic *t, const sdm_settings *set, const char *const *re
   if (rc == 0) rc = sdm_store_check_writable(s);
   if (rc == 0) rc = sdm_store_topics_lock(s);
   if (rc < 0) return rc;
-  sdm_topic_entry *e = sdm_topics_find(&s->topics, t->entry.name);
-  rc = e ? change_locked(s, e, set, reset, reset_count) : sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", t->entry.name);
+  sdm_topic_entry *e = entry_of(t);
+  rc = e ? change_locked(t, e, set, reset, reset_count, now) : SDM_UNKNOWN_TOPIC;
   sdm_store_topics_unlock(s);
-  if (rc == 0) rc = sdm_topic_check(t);
-  return rc == 0 ? open_logs(t, now) : rc;
+  return rc;
 }
 
 int sdm_topic_describe(sdm_topic *t, size_t i, sdm_described *out) {
@@ -248,8 +314,18 @@ int sdm_topic_describe(sdm_topic *t, size_t i, sdm_described *out) {
 
 /* ---- deletion ---- */
 
+static bool has_unfinished(sdm_store *s) {
+  sdm_mutex_lock(&s->lock);
+  size_t i = 0;
+  while (i < s->topics.count && s->topics.entries[i]->state != SDM_TOPIC_DELETED) i++;
+  bool found = i < s->topics.count;
+  sdm_mutex_unlock(&s->lock);
+  return found;
+}
+
 int sdm_store_finish_deletions(sdm_store *s, int64_t now) {
-  int rc = sdm_store_topics_lock(s);
+  int rc = has_unfinished(s) ? sdm_store_topics_lock(s) : 1;
+  if (rc == 1) return 0;
   if (rc < 0) return rc;
   rc = finish_deletions_locked(s, NULL, now);
   sdm_store_topics_unlock(s);
@@ -257,7 +333,6 @@ int sdm_store_finish_deletions(sdm_store *s, int64_t now) {
 }
 
 int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64_t now) {
-  sdm_uuid id;
   int rc = sdm_store_check_writable(s);
   if (rc == 0) rc = sdm_topic_name_check(name);
   if (rc == 0) rc = sdm_store_topics_lock(s);
@@ -269,12 +344,11 @@ int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64
     sdm_store_topics_unlock(s);
     return rc < 0 ? rc : if_exists ? 0 : sdm_fail(SDM_UNKNOWN_TOPIC, "there is no topic '%s'", name);
   }
-  id = e->id;
   e->state = SDM_TOPIC_DELETED;
   rc = sdm_store_topics_save(s);
+  sdm_store_forget_deleted(s);
   if (rc == 0) finish_deletion_locked(s, e, now);      /* what fails of it is left to upkeep: the topic is deleted, durably */
   sdm_store_topics_unlock(s);
-  sdm_store_forget_logs(s, &id);
   return rc;
 }
 

@@ -117,6 +117,11 @@ int sdm_maintain_log(sdm_store *s, sdm_log *l, int64_t now, sdm_maintain_report 
   return rc;
 }
 
+static void note(sdm_failure *first, int rc, sdm_maintain_report *report) {
+  sdm_failure_note(first, rc);
+  report->failed += rc < 0;
+}
+
 int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out) {
   sdm_maintain_report report = {0};
   sdm_log **logs;
@@ -125,14 +130,12 @@ int sdm_store_maintain(sdm_store *s, int64_t now, sdm_maintain_report *out) {
   if (rc == 0) rc = sdm_store_refresh(s);
   if (rc < 0) return rc;
   sdm_store_saw(s, now);
-  if ((rc = sdm_store_open_all(s, now)) < 0 || (rc = sdm_store_log_refs(s, &logs, &count)) < 0) return rc;
   sdm_failure first = {0};
+  if ((rc = sdm_store_open_all(s, now, &first, &report.failed)) < 0 || (rc = sdm_store_log_refs(s, &logs, &count)) < 0) return rc;
   for (size_t i = 0; i < count; i++) sdm_failure_note(&first, sdm_maintain_log(s, logs[i], now, &report));
   sdm_logs_unref(logs, count);
-  if ((rc = sdm_folders_unlink(s, now, &report.files_deleted)) < 0) {
-    sdm_failure_note(&first, rc);
-    report.failed++;
-  }
+  note(&first, sdm_store_finish_deletions(s, now), &report);
+  note(&first, sdm_folders_unlink(s, now, &report.files_deleted), &report);
   sdm_reserve_keep(&s->env);
   sdm_failure_tell(&first);                /* the report's reason is the thread's last message */
   *out = report;

@@ -10,8 +10,8 @@
 --     within 2^53), any other finite one, as a value, the shortest form that reads back as the same number. Different numbers never
 --     become one text. Keys and names of headers must be whole; nan and inf are refused.
 --   * No method yields or calls back, except into the `clock` function of the store. append, append_batch, records and the look-ups take
---     microseconds plus at most one write; compact, retain, maintain, flush, wait, records that follow and appends with sync=true block the
---     thread. In nginx use resty.sediment (docs/openresty.md), which yields there.
+--     microseconds plus at most one write; compact, retain, maintain, backup, verify, flush, wait, records that follow and appends
+--     with sync=true block the thread. In nginx use resty.sediment (docs/openresty.md), which yields there.
 --   * Objects belong to the Lua state that made them. Several states and processes may have the same store open.
 --   * After a fork, objects from before answer `forked` in the child.
 -- luacheck: ignore 212
@@ -119,6 +119,45 @@ function store:maintain(options) end
 ---@return string? message
 ---@return sediment.code? code
 function store:stats() end
+
+---Makes a folder into a store of its own: a copy of this one, durable on return, with every record that was acknowledged before the call.
+---Others may append, delete and clean meanwhile, in any process; each partition is copied as of one moment of its own. Closed segments
+---are shared by hard links on the same file system, and copied to another; neither store changes a file of the other later. A store that
+---was opened read-only will do. A backup that fails leaves nothing; one that is killed leaves a folder that does not open.
+---@param path string missing, or an empty folder; not in the store
+---@return true? done
+---@return string? message
+---@return sediment.code? code `exists`, `not_found`, `busy`, `io`, `disk_full`
+function store:backup(path) end
+
+---@class sediment.problem
+---@field topic? string nil: of a file of the store's own
+---@field partition? integer
+---@field file string its path
+---@field position? integer of a byte in it
+---@field offset? integer from which records are affected
+---@field code sediment.code `corrupt`; `not_found`, `io`, `unsupported`
+---@field message string
+---@field harm "data"|"derived" records; or an index or another side file, which the next opening makes anew
+
+---@class sediment.verify_report
+---@field ok boolean there are no problems
+---@field topics integer that were looked at
+---@field partitions integer
+---@field segments integer
+---@field batches integer that are whole
+---@field records integer in them, and staged
+---@field bytes integer of those batches
+---@field problems sediment.problem[] at most 1,000
+---@field dropped integer problems beyond those
+
+---Reads everything: checksums, records, offsets, indexes, digests, the small files. It never writes and holds no lock; appends, retention
+---and cleaning go on and are no findings. A problem does not end it: it goes on behind the damage.
+---@param options? { topic?: string } one topic only
+---@return sediment.verify_report? report
+---@return string? message
+---@return sediment.code? code `unknown_topic`, `busy`
+function store:verify(options) end
 
 ---Opens a state table over a topic: the last value of every key. When it returns, the topic has been read up to its end.
 ---@param topic_name string
@@ -373,6 +412,11 @@ function partition:segments() end
 
 ---@return sediment.topic_stats? stats with the one partition as number 0
 function partition:stats() end
+
+---@return sediment.verify_report? report as store:verify's
+---@return string? message
+---@return sediment.code? code `busy`
+function partition:verify() end
 
 ---@return true
 function partition:close() end

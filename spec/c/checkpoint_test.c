@@ -150,7 +150,7 @@ TEST(entries_are_set_and_removed) {
     topic[1] = (char)('0' + t);
     model[t][p] = test_random_below(&random, 3) ? round : -1;
     if (model[t][p] >= 0) CHECK_INT(sdm_checkpoint_set(&c, topic, p, round), 0);
-    else sdm_checkpoint_remove(&c, topic, p);
+    else sdm_checkpoint_remove(&c, topic, p, p + 1);
     size_t count = 0;
     for (int i = 0; i < TOPICS * PARTITIONS; i++) {
       topic[1] = (char)('0' + i / PARTITIONS);

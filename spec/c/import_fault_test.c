@@ -8,68 +8,10 @@
 
 #include "base/mem.h"
 #include "log/reader.h"
-#include "store/store.h"
+#include "faults.h"
 #include "test.h"
 
 enum { RECORDS = 30, NOW = 1700000000 };
-
-static struct {
-  int countdown;                           /* calls that succeed before one fails; -1: all do */
-  int code;                                /* that it fails with; 0: the process dies instead */
-} disk = {.countdown = -1};
-
-static int fault(void) {
-  if (disk.countdown < 0 || disk.countdown-- > 0) return 0;
-  if (disk.code == 0) _exit(9);
-  return sdm_fail(disk.code, "injected");
-}
-
-static int faulty_open(sdm_fs *fs, const char *path, int flags, sdm_file **out) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->open(fs, path, flags, out);
-}
-
-static int faulty_read(sdm_file *f, void *bytes, size_t size, int64_t position, size_t *got) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->read(f, bytes, size, position, got);
-}
-
-static int faulty_write(sdm_file *f, const void *bytes, size_t size, int64_t position) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->write(f, bytes, size, position);
-}
-
-static int faulty_sync(sdm_file *f) {
-  (void)f;
-  return fault();
-}
-
-static int faulty_truncate(sdm_file *f, int64_t size) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->truncate(f, size);
-}
-
-static int faulty_rename(sdm_fs *fs, const char *from, const char *to) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->rename(fs, from, to);
-}
-
-static int faulty_sync_dir(sdm_fs *fs, const char *path, bool *lost) {
-  (void)fs, (void)path, (void)lost;
-  return fault();
-}
-
-static int faulty_make_dir(sdm_fs *fs, const char *path) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->make_dir(fs, path);
-}
-
-static int faulty_set_modified(sdm_file *f, int64_t ms) {
-  int rc = fault();
-  return rc < 0 ? rc : sdm_fs_posix()->set_modified(f, ms);
-}
-
-static sdm_fs faulty;
 
 static char root[256], source[300], target[300];
 
@@ -159,28 +101,18 @@ static void check_folders(void) {
   CHECK_INT(system(line), 0);
 }
 
-static void finish(sdm_store *s, int there) {
+static void finish_with(sdm_store *s, int there) {
   sdm_maintain_report report;
   CHECK_INT(state(s), there);
   if (!there) CHECK_INT(import(s), 0);
   CHECK_INT(sdm_store_maintain(s, NOW, &report), 0);
   CHECK_INT(state(s), 1);
   CHECK_INT(sdm_store_close(s, NOW), 0);
-  check_folders();
 }
 
-static void use_faulty(sdm_store *s) {
-  faulty = *sdm_fs_posix();
-  faulty.open = faulty_open;
-  faulty.read = faulty_read;
-  faulty.write = faulty_write;
-  faulty.sync = faulty_sync;
-  faulty.truncate = faulty_truncate;
-  faulty.rename = faulty_rename;
-  faulty.sync_dir = faulty_sync_dir;
-  faulty.make_dir = faulty_make_dir;
-  faulty.set_modified = faulty_set_modified;
-  s->env.fs = &faulty;
+static void finish(sdm_store *s, int there) {
+  finish_with(s, there);
+  check_folders();
 }
 
 /* Fails the n-th call; false once there is no n-th call. */
@@ -188,13 +120,9 @@ static bool fail_at(int n, int code, bool empty) {
   remove_target();
   sdm_store *s = open_store(target);
   if (empty) make_empty_topic(s);
-  use_faulty(s);
-  disk.code = code;
-  disk.countdown = n;
+  faults_use(s, code, n);
   int rc = import(s);
-  bool reached = disk.countdown < 0;
-  disk.countdown = -1;
-  s->env.fs = sdm_fs_posix();
+  bool reached = faults_end(s);
   if (reached && rc != 0) CHECK_INT(rc, code);
   if (!reached) CHECK_INT(rc, 0);
   finish(s, rc == 0);
@@ -218,9 +146,7 @@ static bool die_at(int n, bool empty, int *whole) {
   if (child == 0) {
     sdm_store *s = open_store(target);
     if (empty) make_empty_topic(s);
-    use_faulty(s);
-    disk.code = 0;
-    disk.countdown = n;
+    faults_use(s, 0, n);
     import(s);
     _exit(0);
   }
@@ -230,7 +156,7 @@ static bool die_at(int n, bool empty, int *whole) {
   int there = state(s);
   *whole += there;
   finish(s, there);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 9;
+  return WIFEXITED(status) && WEXITSTATUS(status) == FAULT_DIED;
 }
 
 static void die_everywhere(bool empty) {
@@ -243,6 +169,54 @@ static void die_everywhere(bool empty) {
 
 TEST(a_death_leaves_the_whole_or_no_sign) { die_everywhere(false); }
 TEST(a_death_leaves_the_whole_or_the_empty_partition) { die_everywhere(true); }
+
+/* ---- beside others, who have the empty partition open ---- */
+
+static int64_t latest(sdm_topic *t) {
+  sdm_log *l;
+  int64_t end = -1;
+  if (CHECK_INT(sdm_topic_log(t, 0, NOW, &l), 0)) CHECK_INT(sdm_log_latest(l, &end), 0);
+  return end;
+}
+
+static bool die_beside_at(int n, int *whole) {
+  sdm_store *s, *reading = NULL;
+  sdm_topic *t, *read = NULL;
+  remove_target();
+  s = open_store(target);
+  CHECK_INT(sdm_topic_open(s, "t", &(sdm_settings){0}, NOW, &t), 0);
+  CHECK_INT(sdm_store_open(target, &(sdm_store_options){.readonly = true}, NOW, &reading), 0);
+  CHECK_INT(sdm_topic_open(reading, "t", NULL, NOW, &read), 0);
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    sdm_store *own = open_store(target);
+    faults_use(own, 0, n);
+    import(own);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  int64_t end = latest(t), read_end = latest(read);        /* who may write makes a folder anew that is missing */
+  CHECK(end == 0 || end == RECORDS);
+  CHECK_INT(read_end, end);
+  *whole += end > 0;
+  sdm_topic_release(read);
+  CHECK_INT(sdm_store_close(reading, NOW), 0);
+  sdm_topic_release(t);
+  finish_with(s, end > 0);
+  CHECK_INT(sdm_store_close(open_store(target), NOW), 0);        /* a mark that was made last may have the machine's time: it goes when it is due, or now */
+  check_folders();
+  return WIFEXITED(status) && WEXITSTATUS(status) == FAULT_DIED;
+}
+
+TEST(a_death_leaves_the_others_the_whole_or_the_empty_partition) {
+  int n = 0, whole = 0;
+  make_source();
+  while (n < 2000 && die_beside_at(n, &whole)) n++;
+  CHECK(n > 50 && n < 2000);
+  CHECK(whole > 0 && whole < n);
+}
 
 TEST(short_memory_leaves_no_sign) {
   int n = 0, rc = SDM_NO_MEMORY;

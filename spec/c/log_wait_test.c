@@ -248,3 +248,18 @@ TEST(a_flush_that_fails_fails_for_each) {
   fixture_faults.sync_code = 0;
   fixture_end(&f);
 }
+
+/* Who flushes is stopped, and not dead: the others flush for themselves. */
+TEST(a_stopped_flush_holds_nobody_up_for_long) {
+  fixture f;
+  bool died;
+  int64_t durable = 0;
+  fixture_begin(&f);
+  fixture_open(&f);
+  fixture_add(&f, 1);
+  CHECK_INT(sdm_shared_mutex_try(&f.log->control->syncing, &died), 1);
+  CHECK_INT(sdm_log_flush(f.log, f.now, &durable), 0);
+  CHECK_INT(durable, 1);
+  sdm_shared_mutex_unlock(&f.log->control->syncing);
+  fixture_end(&f);
+}

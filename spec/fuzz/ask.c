@@ -45,6 +45,15 @@ static void ask_latest(sdm_log *l, int64_t from) {
   sdm_reader_close(r);
 }
 
+/* It tells where, and ends. */
+static void verify(sdm_log *l) {
+  sdm_verify_report *r;
+  if (sdm_log_verify(l, &r) < 0) return;
+  for (size_t i = 0; i < r->problem_count; i++) MUST(r->problems[i].code < 0 && *r->problems[i].file && *r->problems[i].message);
+  MUST(r->records >= 0 && r->batches >= 0 && r->segments >= 0);
+  sdm_verify_report_free(r);
+}
+
 void fuzz_ask_log(sdm_log *l, int64_t now) {
   int64_t start, end, offset;
   sdm_log_stats stats;
@@ -59,5 +68,6 @@ void fuzz_ask_log(sdm_log *l, int64_t now) {
     if (sdm_log_offset_for_time(l, times[i], &offset) == 1) MUST(offset >= 0 && offset < end);
   }
   ask_segments(l);
+  verify(l);
   (void)sdm_log_get_stats(l, now, &stats);
 }

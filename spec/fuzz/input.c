@@ -29,8 +29,11 @@ _Noreturn void fuzz_broken(const char *file, int line, const char *text) {
 }
 
 /* In the place of the product's (--wrap): there is no other process that would change what is waited for. */
-void __wrap_sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms);
-void __wrap_sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms) { (void)word, (void)seen, (void)timeout_ms; }
+bool __wrap_sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms);
+bool __wrap_sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms) {
+  (void)word, (void)seen, (void)timeout_ms;
+  return true;
+}
 
 bool fuzz_next_file(const uint8_t **p, const uint8_t *end, fuzz_file *out) {
   if (end - *p < FUZZ_FILE_HEAD) return false;

@@ -81,9 +81,15 @@ static void each_log(sdm_store *s, int64_t now, ends *e, bool again) {
   sdm_names_free(names);
 }
 
+static void verify(sdm_store *s) {
+  sdm_verify_report *r;
+  if (sdm_store_verify(s, NULL, &r) == 0) sdm_verify_report_free(r);
+}
+
 void fuzz_use_store(sim_disk *d, const char *root, sdm_store *s, int64_t now) {
   ends e = {.count = 0};
   sdm_maintain_report report;
+  verify(s);
   each_log(s, now, &e, false);
   (void)sdm_store_maintain(s, now + 1000, &report);
   if (sdm_store_close_on(s, now + 2000) < 0 || fuzz_open_store(d, root, now + 3000, &s) < 0) return;

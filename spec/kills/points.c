@@ -128,6 +128,8 @@ static void pause_here(int name) {
 
 int __real_sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died);
 int __wrap_sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died);
+int __real_sdm_shared_mutex_try(sdm_shared_mutex *m, bool *owner_died);
+int __wrap_sdm_shared_mutex_try(sdm_shared_mutex *m, bool *owner_died);
 void __real_sdm_shared_mutex_unlock(sdm_shared_mutex *m);
 void __wrap_sdm_shared_mutex_unlock(sdm_shared_mutex *m);
 
@@ -138,6 +140,16 @@ int __wrap_sdm_shared_mutex_lock(sdm_shared_mutex *m, bool *owner_died) {
   if (atomic_load(&the_herd->watched)) tell_news();
   int rc = __real_sdm_shared_mutex_lock(m, owner_died);
   if (rc < 0) wrong("a shared lock failed: %s", sdm_errmsg());
+  note_taken(m, name);
+  if (*owner_died) atomic_fetch_add(&the_herd->inherited[name], 1);
+  return rc;
+}
+
+int __wrap_sdm_shared_mutex_try(sdm_shared_mutex *m, bool *owner_died) {
+  int name = name_of(m), rc = __real_sdm_shared_mutex_try(m, owner_died);
+  if (rc < 0) wrong("a shared lock failed: %s", sdm_errmsg());
+  if (rc == 0) return 0;
+  atomic_fetch_add(&me->near[name], 1);
   note_taken(m, name);
   if (*owner_died) atomic_fetch_add(&the_herd->inherited[name], 1);
   return rc;

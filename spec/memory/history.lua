@@ -75,9 +75,12 @@ local function run(path, ledger)
   must(topic:retain())
   must(store:maintain())
   use_state(store)
+  must(store:verify())
+  must(store:backup(path .. "-backup"))
   must(store:delete_topic "state")
   local partition = must(sediment.open_partition(path .. "/log-0"))
   for _ in partition:records() do end
+  must(partition:verify())
   partition:close()
   must(store:close())
 end

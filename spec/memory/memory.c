@@ -171,6 +171,7 @@ static void wrong(const char *when, const char *why) {
 
 /* The state in which memory was short closes before or after a fresh one has looked: its stores are open in this process until then. */
 static void run(const pass *p, uint64_t target) {
+  char backup[600];
   int before = descriptors();
   t.pass = p;
   t.target = target;
@@ -189,6 +190,8 @@ static void run(const pass *p, uint64_t target) {
   alarm(0);
   if (t.kept != kept) wrong("ended", "memory was not freed");
   if (descriptors() != before) wrong("ended", "a descriptor stayed open");
+  snprintf(backup, sizeof backup, "%s-backup", t.folder);
+  remove_tree(backup);
   remove_tree(t.folder);
   if (is_to_leave()) leave();
 }

@@ -40,6 +40,8 @@ local CALLS = {
   { "compact", function() return topic:compact() end },
   { "maintain", function() return store:maintain() end },
   { "import", function() return store:import("i", "/nowhere") end },
+  { "backup", function() return store:backup(phases.path .. "-backup") end },
+  { "verify", function() return store:verify() end },
   { "close", function() return extra:close() end },
 }
 

@@ -302,8 +302,17 @@ static int sim_allocate(sdm_file *f, int64_t size) {
   return rc;
 }
 
+static uint64_t names_of(const sim_disk *d, const sim_node *n) {
+  uint64_t count = 0;
+  for (const sim_node *folder = d->nodes; folder; folder = folder->next) {
+    for (size_t i = 0; folder->refs > 0 && i < folder->entries.count; i++) count += folder->entries.items[i].node == n;
+  }
+  return count;
+}
+
 static void fill_info(const sim_disk *d, const sim_node *n, sdm_file_info *out) {
   *out = (sdm_file_info){.size = (int64_t)n->size, .modified_ms = n->modified, .device = d->device, .inode = n->inode, .directory = n->folder};
+  out->links = n->folder ? 1 : names_of(d, n);
 }
 
 static int sim_info(sdm_file *f, sdm_file_info *out) {
@@ -361,6 +370,18 @@ static int sim_rename(sdm_fs *fs, const char *from, const char *to) {
   if (folder != to_folder) abort();       /* the product renames within a folder */
   if (there && there->node->folder && there->node->entries.count) return sdm_fail(SDM_IO, "rename %s to %s: Directory not empty", from, to);
   if (e->node != (there ? there->node : NULL)) enter(d, folder, to_name, e->node, from_name);
+  return 0;
+}
+
+static int sim_link(sdm_fs *fs, const char *from, const char *to) {
+  sim_disk *d = disk_of(fs);
+  const char *name;
+  int rc = call(d, SIM_LINK, from, NULL);
+  if (rc < 0) return rc;
+  sim_node *n = find(d, from), *folder = parent_of(d, to, &name);
+  if (!n || !folder) return missing(n ? to : from);
+  if (n->folder || sim_entries_find(&folder->entries, name)) return sdm_fail(SDM_IO, "link %s to %s: File exists", from, to);
+  enter(d, folder, name, n, NULL);
   return 0;
 }
 
@@ -424,7 +445,7 @@ static int sim_boot_id(sdm_fs *fs, uint8_t id[SDM_BOOT_ID]) {
 static const sdm_fs table = {
   .open = sim_open, .close = sim_close, .read = sim_read, .write = sim_write, .sync = sim_sync, .truncate = sim_truncate,
   .allocate = sim_allocate, .info = sim_info, .set_modified = sim_set_modified, .lock = sim_lock, .map = sim_map, .map_sync = sim_map_sync,
-  .unmap = sim_unmap, .path_info = sim_path_info, .rename = sim_rename, .unlink = sim_unlink, .make_dir = sim_make_dir,
+  .unmap = sim_unmap, .path_info = sim_path_info, .rename = sim_rename, .link = sim_link, .unlink = sim_unlink, .make_dir = sim_make_dir,
   .remove_dir = sim_remove_dir, .list = sim_list, .sync_dir = sim_sync_dir, .boot_id = sim_boot_id,
 };
 
@@ -490,8 +511,8 @@ bool sim_changed(const sim_disk *d, uint64_t *mark) {
 }
 
 const char *sim_call_name(sim_call c) {
-  static const char *const names[] = {"open", "create", "read", "write", "sync", "truncate", "allocate", "set_modified", "map", "rename", "unlink", "make_dir",
-                                      "remove_dir", "list", "sync_dir"};
+  static const char *const names[] = {"open", "create", "read", "write", "sync", "truncate", "allocate", "set_modified", "map", "rename", "link", "unlink",
+                                      "make_dir", "remove_dir", "list", "sync_dir"};
   return names[c];
 }
 

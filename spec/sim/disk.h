@@ -50,7 +50,7 @@ bool sim_changed(const sim_disk *d, uint64_t *mark);      /* since the last ques
 /* Called before each call that changes something, or may fail. A negative answer is the call's, without effect but for `partial` bytes of a write.
 ** SIM_CREATE is an open that makes the file. */
 typedef enum sim_call { SIM_OPEN, SIM_CREATE, SIM_READ, SIM_WRITE, SIM_SYNC, SIM_TRUNCATE, SIM_ALLOCATE, SIM_SET_MODIFIED, SIM_MAP, SIM_RENAME,
-                        SIM_UNLINK, SIM_MAKE_DIR, SIM_REMOVE_DIR, SIM_LIST, SIM_SYNC_DIR, SIM_CALLS } sim_call;
+                        SIM_LINK, SIM_UNLINK, SIM_MAKE_DIR, SIM_REMOVE_DIR, SIM_LIST, SIM_SYNC_DIR, SIM_CALLS } sim_call;
 typedef int sim_hook(void *context, sim_call call, const char *path, size_t *partial);
 void sim_set_hook(sim_disk *d, sim_hook *hook, void *context);
 const char *sim_call_name(sim_call c);

@@ -160,6 +160,7 @@ static void settle(sim_node *n) {
 static sim_node *copy_of(crash *c, sim_node *from) {
   if (from->copy) return from->copy;
   sim_node *to = from->copy = sim_node_new(c->out, from->folder);
+  to->refs++;                             /* until all is copied: one that its first folder has lost may be found in another */
   to->inode = from->inode;
   if (from->folder) copy_folder(c, from, to);
   else if (from->mapped) copy_mapping(c, from, to);
@@ -187,7 +188,8 @@ static const sim_last_sync truth;         /* of a disk that did not lie */
 static sim_disk *crashed(crash *c, const sim_disk *d) {
   for (sim_node *n = d->nodes; n; n = n->next) n->copy = NULL;
   c->out->root = copy_of(c, d->root);
-  c->out->root->refs = 1;
+  c->out->root->refs++;
+  for (sim_node *n = c->out->nodes; n; n = n->next) sim_node_unref(n);
   return c->out;
 }
 

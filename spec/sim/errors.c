@@ -56,7 +56,7 @@ static void wrong(const char *when, const char *why) {
 /* ---- failing ---- */
 
 static bool may_be_full(sim_call c) {
-  return c == SIM_WRITE || c == SIM_ALLOCATE || c == SIM_CREATE || c == SIM_MAKE_DIR || c == SIM_RENAME || c == SIM_SYNC || c == SIM_SYNC_DIR;
+  return c == SIM_WRITE || c == SIM_ALLOCATE || c == SIM_CREATE || c == SIM_MAKE_DIR || c == SIM_RENAME || c == SIM_LINK || c == SIM_SYNC || c == SIM_SYNC_DIR;
 }
 
 static bool can_fail(sim_call c) {
@@ -123,6 +123,7 @@ static void check_disk(sim_disk *d, ledger_loss loss, const char *when) {
   sdm_store *s = NULL;
   const char *why = world_open(d, e.w.now, &s) < 0 ? sdm_errmsg() : ledger_check(&e.w.ledger, s, loss, e.w.now);
   if (why) wrong(when, why);
+  if ((why = world_check_backup(&e.w, sim_fs(d)))) wrong("the backup", why);
   sdm_store_unref(s);
   sim_free(d);
 }
@@ -197,7 +198,7 @@ static bool run(uint64_t seed, const pass *p, uint64_t target) {
   e.why[0] = e.where[0] = 0;
   alarm(HANGS_AFTER_S);
   world_begin(&e.w, seed);
-  e.w.tolerant = true;
+  e.w.tolerant = e.w.backs_up = true;
   sim_set_hook(e.w.disk, before_call, NULL);
   sim_set_reverting(e.w.disk, p->reverting);
   for (e.step = 0; e.step < STEPS && !e.why[0] && (e.hit_step < 0 || e.step <= e.hit_step + steps_after()); e.step++) {

@@ -29,7 +29,7 @@ typedef struct truth {                    /* what a log has */
 typedef struct flips {
   world w;
   truth logs[LEDGER_LOGS];
-  uint64_t every, turn, changes, tried, told, failures;         /* changes: how many there are to try */
+  uint64_t every, turn, changes, tried, told, found, failures;         /* changes: how many there are to try */
   const char *path;                       /* of the file that is changed */
   char how[80], why[700];                 /* the change; the first thing that was wrong */
   int64_t low, high;                      /* offsets that may be lost by it, in the log `log`; high < low: none */
@@ -59,7 +59,7 @@ static void take_failure(flips *f, int rc, const char *doing) {
 
 static int open_store(flips *f, sim_disk *disk, sdm_store **out) {
   sdm_store_options readonly = {.readonly = true};
-  return f->readonly ? sdm_store_open_on(sim_fs(disk), SIM_ROOT, &readonly, f->w.now, out) : world_open(disk, f->w.now, out);
+  return f->readonly ? sdm_store_open_on(sim_fs(disk), f->w.root, &readonly, f->w.now, out) : world_open(disk, f->w.now, out);
 }
 
 static const ledger_entry *appended(const ledger_log *l, int64_t offset) {
@@ -200,18 +200,39 @@ static void check_log(flips *f, sdm_store *s, int i) {
   sdm_topic_release(topic);
 }
 
-/* Takes the disk over. */
+static bool nothing(const char *name) { return (void)name, false; }
+
+/* A verification by who only reads, before anything is put right: whether it finds something. It changes nothing. */
+static bool verify(flips *f, sim_disk *disk) {
+  sdm_store *s;
+  sdm_verify_report *r = NULL;
+  uint64_t before = sim_digest(disk, nothing);
+  int rc = sdm_store_open_on(sim_fs(disk), f->w.root, &(sdm_store_options){.readonly = true}, f->w.now, &s);
+  if (rc < 0) return true;
+  rc = sdm_store_verify(s, NULL, &r);
+  bool found = rc < 0 || r->problem_count > 0;
+  if (rc < 0) wrong(f, "verifying fails with %s: %s", sdm_code_name(rc), sdm_errmsg());
+  if (sim_digest(disk, nothing) != before) wrong(f, "verifying changes something");
+  sdm_verify_report_free(r);
+  sdm_store_unref(s);
+  f->found += found;
+  return found;
+}
+
+/* Takes the disk over. What reading tells of, a verification tells of as well. */
 static void check(flips *f, sim_disk *disk) {
   sdm_store *s;
   f->tried++;
   progress("%llu of %llu changes, %llu failed", (unsigned long long)f->tried, (unsigned long long)f->changes, (unsigned long long)f->failures);
   f->said = false;
+  bool found = verify(f, disk);
   int rc = open_store(f, disk, &s);
   if (rc < 0) take_failure(f, rc, "opening the store");
   for (int i = 0; rc == 0 && i < LEDGER_LOGS; i++) check_log(f, s, i);
   if (rc == 0) sdm_store_unref(s);
   sim_free(disk);
   f->told += f->said;
+  if (f->said && !found && !f->unclean) wrong(f, "verifying has found nothing");
   if (!f->why[0]) return;
   progress_clear();
   if (f->failures++ < FAILURES_SHOWN) printf("%s, %s: %s\n", f->path, f->how, f->why);
@@ -338,7 +359,8 @@ int main(int argc, char **argv) {
   sim_each_file(f.w.disk, change_file, &f);
   world_end(&f.w);
   progress_clear();
-  printf("%llu changes, %llu of them reported\n", (unsigned long long)f.tried, (unsigned long long)f.told);
+  printf("%llu changes, %llu of them reported, %llu found by verifying\n", (unsigned long long)f.tried, (unsigned long long)f.told,
+         (unsigned long long)f.found);
   printf("%llu passed, %llu failed\n", (unsigned long long)(f.tried - f.failures), (unsigned long long)f.failures);
   return f.failures > 0 || f.tried == 0;
 }

@@ -27,6 +27,15 @@ void ledger_forget(ledger_log *l) {
   l->new_segment_bytes = 0;
 }
 
+void ledger_copy(const ledger *from, ledger *to) {
+  *to = *from;
+  for (int i = 0; i < LEDGER_LOGS; i++) {
+    ledger_log *l = &to->logs[i];
+    if (!(l->items = malloc(l->capacity * sizeof *l->items + 1))) abort();
+    if (l->count) memcpy(l->items, from->logs[i].items, l->count * sizeof *l->items);
+  }
+}
+
 void ledger_free(ledger *l) {
   for (int i = 0; i < LEDGER_LOGS; i++) free(l->logs[i].items);
 }

@@ -45,6 +45,7 @@ size_t ledger_value(int64_t seed, char out[LEDGER_VALUE_MAX]);
 bool ledger_is(const sdm_record *r, const ledger_entry *e);          /* whether it is the record that was appended */
 void ledger_add(ledger_log *l, int64_t offset, int key, int64_t seed);
 void ledger_forget(ledger_log *l);        /* the topic was deleted */
+void ledger_copy(const ledger *from, ledger *to);
 void ledger_free(ledger *l);
 
 /* What happened to the store since: only its processes died; or the power was lost, with all changes after some moment; or with any of them; or so, and a

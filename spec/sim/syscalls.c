@@ -28,7 +28,7 @@ enum { STEPS = 40, STEPS_AFTER = 6, HANGS_AFTER_S = 20, FAILURES_SHOWN = 20 };
 /* ---- which errno happens where ---- */
 
 typedef enum call { OPEN = 1, PREAD = 2, PWRITE = 4, SYNC = 8, FTRUNCATE = 16, FALLOCATE = 32, STAT = 64, TIMES = 128, LOCK = 256, MAP = 512, MSYNC = 1024,
-                    RENAME = 2048, UNLINK = 4096, MKDIR = 8192, RMDIR = 16384, OPENDIR = 32768, READDIR = 65536 } call;
+                    RENAME = 2048, UNLINK = 4096, MKDIR = 8192, RMDIR = 16384, OPENDIR = 32768, READDIR = 65536, LINK = 131072 } call;
 
 enum { AGAIN = 1, PARTLY = 2 };           /* the product tries it again; half of a write happens first */
 
@@ -38,19 +38,19 @@ typedef struct fault {
   unsigned where, flags;
 } fault;
 
-static const unsigned changes = PWRITE | SYNC | FALLOCATE | MKDIR | RENAME;
+static const unsigned changes = PWRITE | SYNC | FALLOCATE | MKDIR | RENAME | LINK;
 static const fault faults[] = {
-  {"EIO", EIO, OPEN | PREAD | PWRITE | SYNC | FTRUNCATE | FALLOCATE | STAT | TIMES | MSYNC | RENAME | UNLINK | MKDIR | RMDIR | OPENDIR | READDIR, 0},
+  {"EIO", EIO, OPEN | PREAD | PWRITE | SYNC | FTRUNCATE | FALLOCATE | STAT | TIMES | MSYNC | RENAME | LINK | UNLINK | MKDIR | RMDIR | OPENDIR | READDIR, 0},
   {"ENOSPC", ENOSPC, changes | OPEN, 0}, {"ENOSPC-partly", ENOSPC, PWRITE, PARTLY}, {"EDQUOT", EDQUOT, changes | OPEN, 0}, {"EFBIG", EFBIG, PWRITE | FALLOCATE, 0},
-  {"EMFILE", EMFILE, OPEN | OPENDIR, 0}, {"ENFILE", ENFILE, OPEN | OPENDIR, 0}, {"EACCES", EACCES, OPEN | UNLINK | RENAME | MKDIR | OPENDIR, 0},
-  {"EROFS", EROFS, OPEN | UNLINK | RENAME | MKDIR | FTRUNCATE | TIMES, 0}, {"ENOMEM", ENOMEM, OPEN | STAT | MAP | OPENDIR, 0},
+  {"EMFILE", EMFILE, OPEN | OPENDIR, 0}, {"ENFILE", ENFILE, OPEN | OPENDIR, 0}, {"EACCES", EACCES, OPEN | UNLINK | RENAME | LINK | MKDIR | OPENDIR, 0},
+  {"EROFS", EROFS, OPEN | UNLINK | RENAME | LINK | MKDIR | FTRUNCATE | TIMES, 0}, {"ENOMEM", ENOMEM, OPEN | STAT | MAP | OPENDIR, 0},
   {"ENOLCK", ENOLCK, LOCK, 0}, {"EINTR", EINTR, OPEN | PREAD | PWRITE | SYNC | FTRUNCATE | FALLOCATE | LOCK, AGAIN},
 };
 enum { FAULTS = sizeof faults / sizeof *faults };
 
 static struct {
   world w;
-  char folder[300];
+  char folder[300], root[310];            /* all is in the one; the store in the other */
   const fault *fault;
   uint64_t seed, target, count;           /* which call fails, 0: none; calls so far */
   int step, hit_step;                     /* -1: it has not failed yet */
@@ -87,6 +87,7 @@ WRAP(int, futimens, TIMES, -1, (int fd, const struct timespec times[2]), (fd, ti
 WRAP(int, msync, MSYNC, -1, (void *p, size_t size, int flags), (p, size, flags), "")
 WRAP(void *, mmap, MAP, MAP_FAILED, (void *p, size_t size, int protection, int flags, int fd, off_t at), (p, size, protection, flags, fd, at), "")
 WRAP(int, rename, RENAME, -1, (const char *from, const char *to), (from, to), "")
+WRAP(int, link, LINK, -1, (const char *from, const char *to), (from, to), "")
 WRAP(int, unlink, UNLINK, -1, (const char *path), (path), "")
 WRAP(int, mkdir, MKDIR, -1, (const char *path, mode_t mode), (path, mode), "")
 WRAP(int, rmdir, RMDIR, -1, (const char *path), (path), "")
@@ -180,6 +181,7 @@ static void check_opened_again(void) {
   const char *why = world_open_at(t.w.fs, t.w.root, t.w.now, &s) < 0 ? sdm_errmsg() : ledger_check(&t.w.ledger, s, LEDGER_NOTHING, t.w.now);
   if (why) wrong("opened again", why);
   else sdm_store_unref(s);
+  if ((why = world_check_backup(&t.w, t.w.fs))) wrong("the backup", why);
 }
 
 /* ---- histories ---- */
@@ -207,8 +209,9 @@ static bool run(uint64_t seed, const fault *f, uint64_t target) {
   t.why[0] = t.where[0] = 0;
   if (__real_mkdir(t.folder, 0777) < 0) abort();
   alarm(HANGS_AFTER_S);
-  world_begin_at(&t.w, sdm_fs_posix(), t.folder, seed);
-  t.w.tolerant = true;
+  snprintf(t.root, sizeof t.root, "%s/store", t.folder);
+  world_begin_at(&t.w, sdm_fs_posix(), t.root, seed);
+  t.w.tolerant = t.w.backs_up = true;
   steps();
   world_leave(&t.w);
   if (!t.why[0]) check_opened_again();

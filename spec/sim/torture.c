@@ -117,12 +117,21 @@ static bool in_danger(torture *t, int depth, ledger_loss loss) {
   return depth < DEPTH_MAX && ((depth == 0 && loss == LEDGER_NOTHING) || test_random_next(&t->random) % 4 == 0);
 }
 
+/* A backup is durable, whatever became of the store, and what the store did since has not touched it; nor does it touch the store. Once on a disk, for the check
+** appends to it; of one that was acknowledged on each fourth. */
+static const char *check_backup(torture *t, sim_disk *disk, ledger_loss loss, int depth) {
+  if (t->w.backup.whole && test_random_next(&t->random) % 4) return NULL;
+  return loss == LEDGER_LIE || depth > 0 ? NULL : world_check_backup(&t->w, sim_fs(disk));
+}
+
 /* Takes the disk over. */
 static void check(torture *t, sim_disk *disk, ledger_loss loss, int depth, const char *how) {
   reopening o = {t, disk, 0, depth, loss};
   sdm_store *s = NULL;
   t->tally->states++;
   tell(t->tally);
+  bool backup_first = test_random_next(&t->random) % 2;
+  const char *backup_why = backup_first ? check_backup(t, disk, loss, depth) : NULL;
   if (in_danger(t, depth, loss)) sim_set_hook(disk, crash_inside, &o);
   int rc = world_open(disk, t->w.now, &s);
   sim_set_hook(disk, NULL, NULL);
@@ -130,6 +139,12 @@ static void check(torture *t, sim_disk *disk, ledger_loss loss, int depth, const
   bool clean = rc == 0 && loss != LEDGER_LIE && test_random_next(&t->random) % 16 == 0;
   const char *why = refused ? NULL : rc < 0 ? sdm_errmsg() : clean ? check_cleaned(t, s, loss) : ledger_check(&t->w.ledger, s, loss, t->w.now);
   if (why) fail(t, disk, how, depth, why);
+  if (!backup_first) backup_why = check_backup(t, disk, loss, depth);
+  if (backup_why) {
+    char where[80];
+    snprintf(where, sizeof where, "%s, the backup%s", how, backup_first ? " first" : "");
+    fail(t, disk, where, depth, backup_why);
+  }
   bool again = rc == 0 && !why && !clean && loss != LEDGER_LIE && test_random_next(&t->random) % 8 == 0;      /* what a cleaning deleted would go then */
   if (!again) sdm_store_unref(s);
   else if (sdm_store_close_on(s, t->w.now) < 0) fail(t, disk, how, depth, sdm_errmsg());
@@ -181,6 +196,7 @@ static bool run_history(torture *t, uint64_t seed) {
   t->seed = t->random.state = seed;
   t->mark = 0;
   world_begin(&t->w, seed);
+  t->w.backs_up = true;
   sim_set_hook(t->w.disk, before_call, t);
   for (t->step = 0; t->step < STEPS && !t->why[0]; t->step++) {
     world_step(&t->w);

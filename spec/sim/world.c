@@ -17,7 +17,7 @@ int world_open_at(sdm_fs *fs, const char *root, int64_t now, sdm_store **out) {
   return sdm_store_open_on(fs, root, &o, now, out);
 }
 
-int world_open(sim_disk *d, int64_t now, sdm_store **out) { return world_open_at(sim_fs(d), SIM_ROOT, now, out); }
+int world_open(sim_disk *d, int64_t now, sdm_store **out) { return world_open_at(sim_fs(d), WORLD_ROOT, now, out); }
 
 static void break_off(world *w, const char *why) {
   if (!w->broken) snprintf(w->why, sizeof w->why, "%s: %s", w->doing, why);
@@ -273,6 +273,38 @@ void world_reopen(world *w) {
   open_store(w);
 }
 
+/* ---- backups ---- */
+
+static void back_up(world *w) {
+  world_backup *b = &w->backup;
+  w->doing = "backup";
+  ledger_free(&b->ledger);
+  b->whole = false;
+  ledger_copy(&w->ledger, &b->ledger);
+  snprintf(b->path, sizeof b->path, "%s-backup-%d", w->root, ++b->count);
+  b->whole = ok(w, sdm_store_backup(w->store, b->path, w->now));
+}
+
+/* There is something in the folder, so that to open it makes no new store. */
+static bool is_begun(const world *w, sdm_fs *fs) {
+  sdm_names names = {0};
+  bool begun = fs->list(fs, w->backup.path, &names) == 0 && names.count > 0;
+  sdm_names_clear(&names);
+  return begun;
+}
+
+const char *world_check_backup(const world *w, sdm_fs *fs) {
+  sdm_store *s;
+  if (!w->backup.path[0]) return NULL;
+  if (!is_begun(w, fs)) return w->backup.whole ? "the backup is gone" : NULL;
+  int rc = world_open_at(fs, w->backup.path, w->now, &s);
+  if (rc < 0) return rc == SDM_CORRUPT && !w->backup.whole ? NULL : sdm_errmsg();
+  const char *why = ledger_check(&w->backup.ledger, s, LEDGER_NOTHING, w->now);
+  if (!why && sdm_store_close_on(s, w->now) < 0) why = sdm_errmsg();
+  else if (why) sdm_store_unref(s);
+  return why;
+}
+
 void world_begin_at(world *w, sdm_fs *fs, const char *root, uint64_t seed) {
   static const char *const names[LEDGER_LOGS] = {"d", "c", "cd"};
   *w = (world){.fs = fs, .root = root, .now = WORLD_T0, .random = {seed}, .doing = "open"};
@@ -281,7 +313,7 @@ void world_begin_at(world *w, sdm_fs *fs, const char *root, uint64_t seed) {
 
 void world_begin(world *w, uint64_t seed) {
   sim_disk *d = sim_new();
-  world_begin_at(w, sim_fs(d), SIM_ROOT, seed);
+  world_begin_at(w, sim_fs(d), WORLD_ROOT, seed);
   w->disk = d;
 }
 
@@ -319,6 +351,7 @@ void world_step(world *w) {
   case 16: alter(w, i); break;
   case 17: if (below(w, 3) == 0) delete_topic(w, i); break;
   case 18: world_reopen(w); break;
+  case 23: if (w->backs_up) back_up(w); else append(w, i, 1, false, 0); break;
   case 19: w->now += (int64_t)below(w, 8000); break;
   default: append(w, i, 1, false, 0); break;
   }
@@ -333,5 +366,6 @@ void world_leave(world *w) {
 void world_end(world *w) {
   world_leave(w);
   ledger_free(&w->ledger);
+  ledger_free(&w->backup.ledger);
   sim_free(w->disk);
 }

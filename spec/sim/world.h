@@ -7,6 +7,14 @@
 #include "sim/disk.h"
 #include "sim/ledger.h"
 
+/* The last copy of the store that was made, or is being made, in a folder of its own. */
+typedef struct world_backup {
+  char path[400];                         /* "": there was none */
+  bool whole;                             /* it was acknowledged */
+  ledger ledger;                          /* what was in the store then */
+  int count;
+} world_backup;
+
 typedef struct world {
   sdm_fs *fs;
   const char *root;
@@ -27,9 +35,13 @@ typedef struct world {
   bool there_anyway;                      /* an append to be synced failed, and its records are in the log */
   bool gone_anyway;                       /* a deletion failed, and the topic is not listed */
   int openings;
+
+  bool backs_up;                          /* backups are among the operations */
+  world_backup backup;
 } world;
 
 #define WORLD_T0 1700000000000
+#define WORLD_ROOT SIM_ROOT "/store"      /* on a disk of its own; backups are beside it */
 
 void world_begin(world *w, uint64_t seed);                     /* on a disk of its own */
 void world_begin_at(world *w, sdm_fs *fs, const char *root, uint64_t seed);
@@ -42,6 +54,10 @@ void world_end(world *w);                 /* and frees all */
 /* As world does it. */
 int world_open(sim_disk *d, int64_t now, sdm_store **out);
 int world_open_at(sdm_fs *fs, const char *root, int64_t now, sdm_store **out);
+
+/* Whether the last backup, as it stands on that disk, is a whole store with all that was in the source; or, as long as it was not acknowledged, none at all.
+** NULL, or what is wrong. */
+const char *world_check_backup(const world *w, sdm_fs *fs);
 
 /* Cleans the compacted logs of a store that was opened so, and again when the time of the tombstones is up; the ledger notes it. Not those that were just
 ** being appended to: what may or may not have come would supersede what is listed. */
