@@ -65,11 +65,13 @@ function phases.try()
   phases.outcomes[phase] = outcome
 end
 
--- Lines "phase<tab>call<tab>what it raised".
-function phases.tell()
+-- Lines "phase<tab>call<tab>what it raised", in a file: the last phase has nobody to tell.
+function phases.write(path)
+  local f = assert(io.open(path, "w"))
   for phase, outcome in pairs(phases.outcomes) do
-    for call, message in pairs(outcome) do ngx.say(phase, "\t", call, "\t", (message:gsub("%s", " "))) end
+    for call, message in pairs(outcome) do f:write(phase, "\t", call, "\t", (message:gsub("%s", " ")), "\n") end
   end
+  f:close()
 end
 
 return phases
