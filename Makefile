@@ -175,6 +175,13 @@ kills:  ## writers, readers and cleaners on one store, killed or stopped at any 
 	@$(MAKE) -s $(O)/kills
 	@$(O)/kills --seconds $(or $(SECONDS),60) --seed $(SEED)
 
+.PHONY: nginx
+nginx:  ## a real nginx under load, reloaded, upgraded, its workers killed (SECONDS=60 SEED=1)
+	@sh tools/check-numbers.sh SECONDS '$(SECONDS)' SEED '$(SEED)'
+	@sh tools/install-deps.sh
+	@$(MAKE) -s all
+	@eval "$$(sh tools/env.sh '$(LUA)')"; LUA_PATH="spec/?.lua;$$LUA_PATH" '$(LUA)' spec/nginx/soak.lua '$(or $(SECONDS),60)' '$(SEED)'
+
 # ---- hostile bytes: each of FUZZ_TARGETS is a program of libFuzzer (V=fuzz), and one that replays files ----
 
 FUZZ_TARGETS := batch codecs files config control partition store import

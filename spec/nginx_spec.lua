@@ -90,10 +90,9 @@ describe("resty.sediment", function()
       it("while workers are killed, " .. name, function()
         start()
         local finish = traffic(durably)
-        for _ = 1, 10 do
+        for i = 1, 10 do
           waits(topic:latest() + 200)
-          nginx:signal("KILL", table.remove(nginx.pids, 1))
-          nginx.pids[4] = nginx:started(1)[1]
+          nginx:kill_worker(i % 4 + 1)
         end
         local said, count, failures = finish()
         local acknowledged, n = ledger.of(said)
@@ -107,9 +106,8 @@ describe("resty.sediment", function()
       start()
       local finish, old = traffic(), nginx:master()
       waits(500)
-      nginx:signal "USR2"
-      nginx.pids = nginx:started(4)
-      nginx:signal("QUIT", old)
+      nginx:upgrade()
+      assert.not_equal(old, nginx:master())
       waits(topic:latest() + 500)
       is_exact(finish())
     end)

@@ -115,6 +115,22 @@ function server:reload()
   self.pids = self:started(self.count)
 end
 
+--- Another master with workers of its own takes the place of this one; returns when this one is gone.
+function server:upgrade()
+  local old = self:master()
+  self:signal "USR2"
+  self.pids = self:started(self.count)
+  self:signal("QUIT", old)
+  local gone = "timeout 20 sh -c 'while [ -e \"%s/nginx.pid.oldbin\" ]; do sleep 0.01; done'"
+  assert(disk.run(gone:format(self.folder)) == 0, "the old master stays")
+end
+
+--- Kills a worker, and returns when another has taken its place.
+function server:kill_worker(i)
+  self:signal("KILL", self.pids[i])
+  self.pids[i] = self:started(1)[1]
+end
+
 local function curl(self, options, url)
   return ("curl -s -S --no-progress-meter --max-time 60 --unix-socket '%s' %s 'http://nginx%s'"):format(self.socket, options or "", url)
 end
