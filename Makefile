@@ -177,7 +177,7 @@ kills:  ## writers, readers and cleaners on one store, killed or stopped at any 
 
 .PHONY: nginx
 nginx:  ## a real nginx under load, reloaded, upgraded, its workers killed (SECONDS=60 SEED=1)
-	@sh tools/check-numbers.sh SECONDS '$(SECONDS)' SEED '$(SEED)'
+	@$(CHECK_NUMBERS)
 	@sh tools/install-deps.sh
 	@$(MAKE) -s all
 	@eval "$$(sh tools/env.sh '$(LUA)')"; LUA_PATH="spec/?.lua;$$LUA_PATH" '$(LUA)' spec/nginx/soak.lua '$(or $(SECONDS),60)' '$(SEED)'

@@ -61,10 +61,13 @@ local function fill(text, values)
   return (text:gsub("%%%(([%w_]+)%)", function(name) return values[name] or "" end))
 end
 
--- What a spec that died leaves is ended by this, too.
+-- When the spec dies, its server is ended.
 local RUN = [[
 cd '%s' && mkfifo events && '%s' -p "$PWD" -c nginx.conf 2>&1 || exit
-timeout 120 cat events || kill $(cat nginx.pid)
+( trap '' INT TERM HUP
+  while [ -e events ] && kill -0 $PPID; do sleep 0.2; done
+  kill $(cat nginx.pid) ) > /dev/null 2>&1 &
+exec cat events
 ]]
 
 --- Starts nginx, and returns when all its workers have. `conf` has parts of the configuration: main, init_worker, http, server, and the

@@ -14,7 +14,7 @@ end
 
 local PARTITIONS = 3
 local path = support.path()
-local topic = assert(support.open(path, { background = true }):topic("t", { segment_bytes = 30000, partitions = PARTITIONS }))
+local topic, nginx
 
 local INIT_WORKER = [[
   local store = assert(require "resty.sediment".open("%s"))
@@ -43,7 +43,11 @@ local SERVER = [[
   } }
 ]]
 
-local nginx = server.start { main = "worker_shutdown_timeout 300ms;", init_worker = INIT_WORKER:format(path), server = SERVER }
+local function start()
+  topic = assert(support.open(path, { background = true }):topic("t", { segment_bytes = 30000, partitions = PARTITIONS }))
+  nginx = server.start { main = "worker_shutdown_timeout 300ms;", init_worker = INIT_WORKER:format(path), server = SERVER }
+end
+
 local counts = { reloads = 0, killed = 0, upgrades = 0 }
 
 local function disturb()
@@ -68,18 +72,29 @@ local function errors_but_kills()
   return table.concat(lines, "\n")
 end
 
-local finish, stop = nginx:load("/append?key=", 48), os.time() + seconds
-while os.time() < stop do
-  local p = math.random(PARTITIONS) - 1
-  assert(topic:wait(topic:latest(p) + math.random(100), 30000, p), "nothing was appended for 30 seconds")
-  disturb()
+local function soak()
+  local finish, stop = nginx:load("/append?key=", 48), os.time() + seconds
+  while os.time() < stop do
+    local p = math.random(PARTITIONS) - 1
+    assert(topic:wait(topic:latest(p) + math.random(100), 30000, p), "nothing was appended for 30 seconds")
+    disturb()
+  end
+  local said, requests = finish()
+  local acknowledged, n = ledger.of(said)
+  local there = ledger.check(topic, acknowledged)
+  nginx:stop()
+  local errors = errors_but_kills()
+  assert(errors == "", errors)
+  print(("%d reloads, %d workers killed, %d upgrades"):format(counts.reloads, counts.killed, counts.upgrades))
+  print(("%d requests, %d acknowledged: each is there once, as are %d whose answer was lost"):format(requests, n, there - n))
 end
-local said, requests = finish()
-local acknowledged, n = ledger.of(said)
-local there = ledger.check(topic, acknowledged)
+
+-- Ctrl-C, too, leaves nothing behind.
+start()
+local done, why = pcall(soak)
 nginx:stop()
-local errors = errors_but_kills()
 support.cleanup()
-assert(errors == "", errors)
-print(("%d reloads, %d workers killed, %d upgrades"):format(counts.reloads, counts.killed, counts.upgrades))
-print(("%d requests, %d acknowledged: each is there once, as are %d whose answer was lost"):format(requests, n, there - n))
+if not done then
+  print("nginx: " .. tostring(why))
+  os.exit(1)
+end
