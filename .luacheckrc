@@ -6,4 +6,6 @@ exclude_files = { "build/", "lua_modules/" }
 files["spec/"] = { std = "max+busted" }
 files["spec/kafka/"] = { std = "max" }
 files["lua/resty/"] = { std = "ngx_lua" }
+files["examples/nginx/"] = { std = "ngx_lua" }
+files["spec/nginx/"] = { std = "max+busted+ngx_lua" }
 files[".luacheckrc"] = { ignore = { "111", "131" } }

@@ -291,7 +291,7 @@ install: all  ## PREFIX=/usr/local DESTDIR=: module and Lua files for both Luas 
 	@echo "installed under $(at)"
 
 uninstall:  ## removes what install put under PREFIX
-	rm -rf $(foreach v,5.4 5.1,'$(at)/share/lua/$(v)/sediment' '$(at)/share/lua/$(v)/resty/sediment.lua' '$(at)/lib/lua/$(v)/sediment') \
+	rm -rf $(foreach v,5.4 5.1,'$(at)/share/lua/$(v)/sediment' '$(at)/share/lua/$(v)/resty/sediment.lua' '$(at)/share/lua/$(v)/resty/sediment' '$(at)/lib/lua/$(v)/sediment') \
 	  '$(at)/include/sediment' '$(at)/lib/libsediment.a' $(foreach f,$(wildcard bin/*),'$(at)/$(f)')
 
 clean:  ## removes build/

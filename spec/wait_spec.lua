@@ -136,6 +136,17 @@ describe("waiting", function()
       assert.equal("v1 v2 v1 v2 v3", table.concat(found, " "))
     end)
 
+    it("may be asked again when it does not wait, up to its end", function()
+      fill(1)
+      local iterator = topic:records { follow = true, timeout_ms = 0, to = 3 }
+      assert.same({ 0, nil }, { iterator(), iterator() })
+      fill(1)
+      topic:roll()
+      assert.same({ 1, nil }, { iterator(), iterator() })
+      fill(2)
+      assert.same({ 2, nil, nil }, { iterator(), iterator(), iterator() })
+    end)
+
     it("ends at `to`", function()
       fill(3)
       assert.equal("v1 v2", values { follow = true, to = 2 })

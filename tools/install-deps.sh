@@ -20,14 +20,7 @@ header() {                                # header NAME [PKG-CONFIG NAME...]: ca
     echo "#include <$name>" | cc -E $flags - > /dev/null 2>&1
 }
 
-nginx_lua() {
-    have openresty && return 0
-    { have nginx || [ -x /usr/sbin/nginx ]; } || return 1
-    for d in /usr/lib/nginx/modules /usr/lib64/nginx/modules /usr/local/lib/nginx/modules /usr/share/nginx/modules; do
-        [ ! -e "$d/ngx_http_lua_module.so" ] || return 0
-    done
-    PATH=$PATH:/usr/sbin nginx -V 2>&1 | grep -q 'lua[-_]nginx'
-}
+nginx_lua() { sh "$(dirname "$0")/find-nginx.sh" > /dev/null; }
 
 offered() {                               # is the package to be had?
     have apt-cache && apt-cache policy "$1" 2> /dev/null | grep -q 'Candidate: [^(]'
@@ -65,6 +58,7 @@ look() {
     have luacheck || missing need lua-check 'checks the Lua code'
     have luarocks || missing need luarocks 'checks the rockspec'
     nginx_lua || missing wish 'nginx-light libnginx-mod-http-lua' 'nginx with the Lua module (or OpenResty), for the nginx specs'
+    have curl || missing wish curl 'asks nginx, for the same'
 }
 
 # Kafka's jars themselves come from Maven's repository (spec/kafka/referee).

@@ -60,7 +60,7 @@ static int reader_tostring(lua_State *L) {
   return 1;
 }
 
-/* At the end: 1 when more has come, 0 when the iteration is over. */
+/* At the end: 1 when more has come, 0 when none came in time, or none will. */
 static int follow(lua_State *L, sdml_reader *r) {
   int64_t until = sdml_until(r->timeout_ms);
   int rc;
@@ -68,16 +68,18 @@ static int follow(lua_State *L, sdml_reader *r) {
     if (*r->closed) sdml_use_after_close(L, "store or partition");
     if (!r->reader) return 0;
   }
-  return rc == SDM_ENDED ? 0 : rc;
+  if (rc != SDM_ENDED) return rc;
+  close_reader(r);
+  return 0;
 }
 
-/* 1 and a record, 0 at and after the end, or a failure's code. */
+/* 1 and a record, 0 at and after the end, or a failure's code. One that follows without waiting may be asked again: there may be more. */
 static int advance(lua_State *L, sdml_reader *r, sdm_record *record) {
   if (*r->closed) sdml_use_after_close(L, "store or partition");
   if (!r->reader) return 0;
   int rc = sdm_reader_next(r->reader, record);
   while (rc == 0 && r->follows && (rc = follow(L, r)) == 1) rc = sdm_reader_next(r->reader, record);
-  if (rc == 0) close_reader(r);
+  if (rc == 0 && !(r->follows && r->timeout_ms == 0)) close_reader(r);
   return rc;
 }
 

@@ -9,9 +9,9 @@
 --   * Keys, values, names and values of headers may be numbers. A whole number becomes its digits (24 and 24.0 are "24"; a float only
 --     within 2^53), any other finite one, as a value, the shortest form that reads back as the same number. Different numbers never
 --     become one text. Keys and names of headers must be whole; nan and inf are refused.
---   * No method yields or calls back, except into the `clock` function of the store. In nginx every method works in every phase.
---     append, append_batch, records and the look-ups take microseconds plus at most one write; compact, retain, maintain, backup,
---     verify, flush and appends with sync=true wait for the disk and belong in a timer, a thread, or another process.
+--   * No method yields or calls back, except into the `clock` function of the store. append, append_batch, records and the look-ups take
+--     microseconds plus at most one write; compact, retain, maintain, backup, verify, flush, wait, records that follow and appends
+--     with sync=true block the thread. In nginx use resty.sediment (docs/openresty.md), which yields there.
 --   * Objects belong to the Lua state that made them. Several states and processes may have the same store open.
 --   * After a fork, objects from before answer `forked` in the child.
 -- luacheck: ignore 212
@@ -227,7 +227,8 @@ function topic:append_batch(records, options) end
 --- damage before the record behind it comes: offsets from `from` up to, not including, `to` are left out, and the message says where. It
 --- may raise, and must not yield.
 ---@field follow? boolean default false: true waits at the log's end for what any process appends
----@field timeout_ms? integer with follow: the iteration ends when nothing came for so long; default: never
+---@field timeout_ms? integer with follow: the iteration ends when nothing came for so long; default: never. With 0 it does not wait, and
+--- the iterator may be called again when it has given nil: there may be more
 
 ---    for offset, key, value, timestamp, headers in topic:records() do ... end
 ---Goes on through segments that retention deletes meanwhile. Any failure, also of this call, is raised as an error object with the fields

@@ -1,0 +1,80 @@
+-- Handles: what stands in a worker for a store or a topic of the plain module, and hands calls on to it.
+--
+-- One that was made in init_by_lua* has nothing behind it: it remembers what it was given, and opens when it is first used in a worker.
+local sediment = require "sediment"
+local phase = require "resty.sediment.phase"
+
+local handle = {}
+
+-- The classes. A store has path, options, and once it is open `plain`; a topic its store's handle, name, the config that it was given, and
+-- `plain`.
+handle.Store = { __name = "resty.sediment.store" }
+handle.Topic = { __name = "resty.sediment.topic" }
+handle.Store.__index = handle.Store
+handle.Topic.__index = handle.Topic
+
+-- -------------------------------------------------------------------------------------------------------------------------------- errors
+
+-- Raises what a plain function raised, at the line `level` above. A plain method that was not called as one counts its object, and is not
+-- named.
+function handle.raise_to(level, call, self, message)
+  if type(message) ~= "string" then error(message, 0) end
+  message = message:gsub("^%S*resty/sediment[%w/]*%.lua:%d+: ", "")
+  message = message:gsub("^bad argument #(%d+) to '([^']*)'", function(n, name)
+    return ("bad argument #%d to '%s'"):format(name == call and n or n - self, call)
+  end)
+  error(message, level + 1)
+end
+
+-- The results of a pcall of a plain method, or what it raised.
+function handle.relay_to(level, call, ok, ...)
+  if ok then return ... end
+  handle.raise_to(level, call, 1, (...))
+end
+
+-- The same as the last thing that a method does, which leaves the caller of the method the nearest.
+function handle.relay(call, ...) return handle.relay_to(2, call, ...) end
+
+function handle.check_self(self, class, call, level)
+  if getmetatable(self) == class then return end
+  error(("bad argument #1 to '%s' (%s expected, got %s; call it with ':')"):format(call, class.__name, type(self)), level + 1)
+end
+
+-- ------------------------------------------------------------------------------------------------------------------------------- opening
+
+-- The plain store behind a handle; nil, message, code when it cannot be opened. Raises in the master, `level` above.
+function handle.plain_store(self, call, level)
+  level = level or 3
+  handle.check_self(self, handle.Store, call, level)
+  if self.plain then return self.plain end
+  phase.refuse_init(call, level)
+  if self.closed then error("use after close: the store is closed", level) end
+  local store, message, code = sediment.open(self.path, self.options)
+  self.plain = store
+  return store, message, code
+end
+
+-- The same of a topic.
+function handle.plain_topic(self, call)
+  handle.check_self(self, handle.Topic, call, 3)
+  if self.plain then return self.plain end
+  local store, message, code = handle.plain_store(self.store, call, 4)
+  if not store then return nil, message, code end
+  self.plain, message, code = store:topic(self.name, self.given)
+  return self.plain, message, code
+end
+
+-- Gives a class the methods named in `names` as they are, after `check` if one is given.
+function handle.hand_on(class, plain_methods, plain, names, check)
+  for name in names:gmatch "%S+" do
+    local method = plain_methods[name]
+    class[name] = function(self, ...)
+      local object, message, code = plain(self, name)
+      if not object then return nil, message, code end
+      if check then check(name, 2) end
+      return handle.relay(name, pcall(method, object, ...))
+    end
+  end
+end
+
+return handle
