@@ -81,12 +81,19 @@ static int put_right(sdm_log *l) {
   return rc;
 }
 
+/* A page that has become another's, or zeros, has lost what only it knew. */
+static int check_page(const sdm_log *l) {
+  if (!l->opened || atomic_load_explicit(&l->control->incarnation, memory_order_relaxed) == l->env->incarnation) return 0;
+  return sdm_fail(SDM_CORRUPT, "%s/" SDM_CONTROL_NAME " was damaged while it was in use; close the store in every process and open it again", l->dir);
+}
+
 int sdm_log_lock(sdm_log *l) {
   bool died;
   int rc = sdm_shared_mutex_lock(&l->control->lock, &died);
   if (rc < 0) return rc;
   if (died) atomic_store(&l->control->unfinished, 1);  /* the next to lock is not told of the death again */
-  rc = settle(l);
+  rc = check_page(l);
+  if (rc == 0) rc = settle(l);
   if (rc == 0) rc = check_deleted(l);                  /* under the lock: from now on the folder is ours or nobody's */
   if (rc == 0 && atomic_load_explicit(&l->control->unfinished, memory_order_relaxed)) rc = put_right(l);
   if (rc < 0) sdm_log_unlock(l);

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/xxh.h"
 #include "log/bare.h"
 #include "log/recover.h"
+#include "log/state.h"
 #include "log/transactions.h"
 
 sdm_log *sdm_log_ref(sdm_log *l) {
@@ -62,6 +64,32 @@ static int check_place(sdm_log *l) {
   return rc == 0 ? sdm_log_topic_deleted(l) : rc < 0 ? rc : 0;
 }
 
+/* Each process that has a partition open holds a byte of the store's lock file. Those of a topic lie together, and take the kernel one entry. */
+static int64_t byte_of(const sdm_log *l) {
+  enum { FIRST = 1024, PARTITION_BITS = 20 };
+  uint64_t topic = sdm_hash64(l->topic, strlen(l->topic)) >> 32;
+  return FIRST + (int64_t)(topic << PARTITION_BITS | ((uint64_t)l->partition & ((1 << PARTITION_BITS) - 1)));
+}
+
+/* The page is not of this incarnation. Somebody has the partition open all the same: then it was removed, or written to, under him, and what it told only he
+** knows. But to a new partition nobody has appended, nor to one that is as it was imported: what he has open is one of that name that was there before. */
+static int check_nobody_has_it(sdm_log *l) {
+  sdm_state_file state;
+  sdm_file *f = l->env->lock_file;
+  int rc = l->fs->lock(f, byte_of(l), SDM_LOCK_EXCLUSIVE, false);
+  if (rc != SDM_LOCKED) return rc;
+  if ((rc = sdm_log_state_read(l->fs, l->dir, &state)) < 0) return rc;
+  if (!state.damaged && (state.sequence == 0 || (state.clean && state.sequence == 1))) return 0;
+  return sdm_fail(SDM_LOCKED, "%s/" SDM_CONTROL_NAME " was removed or damaged while another process has the partition open; close the store there first", l->dir);
+}
+
+/* Before the page is relied on, or made anew. */
+static int claim(sdm_log *l, bool current) {
+  if (!l->env->lock_file) return 0;
+  int rc = current ? 0 : check_nobody_has_it(l);
+  return rc == 0 ? l->fs->lock(l->env->lock_file, byte_of(l), SDM_LOCK_SHARED, true) : rc;
+}
+
 /* Under the lock of the control file only one process at a time looks whether the page is of this incarnation, and makes it so. Who deletes the topic
 ** takes this lock before it renames the folder: a recovery never works on another's files.
 */
@@ -71,7 +99,9 @@ static int take_over(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
   if (rc < 0) return rc;
   rc = check_place(l);
   bool current = sdm_control_valid(l->control, env->boot_id) && atomic_load(&l->control->incarnation) == env->incarnation;
+  if (rc == 0) rc = claim(l, current);
   if (rc == 0 && !current) rc = sdm_recover(l, cfg, now);
+  l->opened = rc == 0;
   l->fs->lock(l->control_file, 0, SDM_LOCK_NONE, false);
   return rc;
 }

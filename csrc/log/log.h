@@ -25,6 +25,7 @@ typedef struct sdm_env {
   uint8_t boot_id[SDM_BOOT_ID];
   uint64_t incarnation;                    /* control pages of other incarnations are taken over and made anew */
   sdm_shared_mutex *checkpoint_lock;       /* guards the checkpoint files of the root; NULL when not writable */
+  sdm_file *lock_file;                     /* in which each process that has a partition open holds a byte; NULL: nobody else can have it open */
   atomic_bool reserve_used;                /* the disk was full: reserve.h */
   atomic_bool stopping;                    /* the store is about to close: long work ends early */
   _Atomic int64_t linger_ms, batch_size;   /* read at each append, changed by a later opening in the same process */
@@ -62,6 +63,7 @@ struct sdm_log {
   sdm_state_file bare_state;               /* what sediment.state said at that look; all zero: there is none */
   _Atomic int64_t bare_cleaned_end;        /* as the page's, from that file; INT64_MAX: nothing tells where there are no gaps */
   uint64_t incarnation;                    /* of the page, for those who only read it */
+  bool opened;                             /* by a writer: the page was made, or found, to be of the store's incarnation */
 };
 
 /* ---- log.c: life ---- */

@@ -199,6 +199,7 @@ static int join(sdm_store *s, int64_t now) {
   bool alone = false;
   int rc = lock_out_brokers(s);
   if (rc == 0) rc = open_file(s, SDM_LOCK_NAME, &s->lock_file);
+  if (rc == 0) s->env.lock_file = s->lock_file;
   if (rc == 0) rc = fs->boot_id(fs, s->env.boot_id);
   if (rc == 0) rc = fs->lock(s->lock_file, SDM_BYTE_GATE, SDM_LOCK_EXCLUSIVE, true);
   if (rc < 0) return rc;
