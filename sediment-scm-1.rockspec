@@ -145,6 +145,7 @@ build = {
     },
     ["resty.sediment"] = "lua/resty/sediment.lua",
     ["resty.sediment.handle"] = "lua/resty/sediment/handle.lua",
+    ["resty.sediment.pace"] = "lua/resty/sediment/pace.lua",
     ["resty.sediment.phase"] = "lua/resty/sediment/phase.lua",
     ["resty.sediment.poller"] = "lua/resty/sediment/poller.lua",
     ["resty.sediment.table"] = "lua/resty/sediment/table.lua",

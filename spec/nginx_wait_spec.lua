@@ -216,9 +216,9 @@ describe("resty.sediment waits", function()
       assert.equal("2 newer 9999", run [[return state:update() .. " " .. state:get "k0" .. " " .. state:count()]])
     end)
 
-    it("giving way to others", function()
-      start()
-      local ticks = tonumber(run [[
+    -- How often others run while a worker does this.
+    local function ticks_while(text)
+      return tonumber(run(([[
         local ticks, done = 0, false
         local ticking = ngx.thread.spawn(function()
           while not done do
@@ -226,12 +226,23 @@ describe("resty.sediment waits", function()
             ngx.sleep(0)
           end
         end)
-        assert(store:table "t")
+        %s
         done = true
         ngx.thread.wait(ticking)
         return ticks
-      ]])
+      ]]):format(text)))
+    end
+
+    it("giving way to others", function()
+      start()
+      local ticks = ticks_while [[assert(store:table "t")]]
       assert.is_true(ticks > KEYS / 512 - 2, ticks)
+    end)
+
+    it("and gives way as well when an iteration that follows is far behind", function()
+      start()
+      local ticks = ticks_while(("for _ in topic:records { follow = true, to = %d } do end"):format(N))
+      assert.is_true(ticks > N / 512 - 2, ticks)
     end)
 
     it("one at a time", function()
@@ -255,6 +266,37 @@ describe("resty.sediment waits", function()
         topic:append("b", "v")
         topic:append("c", "v")
         return tostring(most == 1) .. " " .. first + second + slow:update()
+      ]])
+    end)
+
+    it("not at all inside its own callback", function()
+      start()
+      assert.equal("busy", run [[
+        local state, code
+        state = assert(store:table("t", { on_change = function() if state then code = select(3, state:update()) end end }))
+        topic:append("a", "1")
+        assert(state:update())
+        return code
+      ]])
+    end)
+
+    it("and lets go of the table when its request is cut off", function()
+      start()
+      assert.equal("1", run [[
+        local slow
+        state = assert(store:table("t", { decode = function(value)
+          if value == "slow" and slow then ngx.sleep(1000) end
+          return value
+        end }))
+        slow = true
+        topic:append("a", "slow")
+        local cut = ngx.thread.spawn(state.update, state)
+        ngx.thread.kill(cut)
+        slow, cut = false, nil
+        ngx.sleep(0.001)
+        collectgarbage()
+        collectgarbage()
+        return state:update()
       ]])
     end)
   end)

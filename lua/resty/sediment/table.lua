@@ -3,25 +3,14 @@
 -- An update counts what it reads, and gives way after a piece of work, inside its callbacks: there a table may be read by others, and a
 -- second update is refused (sediment/table.lua). Here the second one waits for the first.
 local state_table = require "sediment.table"
+local pacer = require "resty.sediment.pace"
 local phase = require "resty.sediment.phase"
 
-local PIECE = 512                         -- records of no size
-local BYTES_PER_RECORD = 256              -- as many bytes cost about as much as a record does
 local STEP = 0.001                        -- seconds
-
-local function pacer()
-  local done = 0
-  return function(work)
-    done = done + work
-    if done < PIECE then return end
-    done = 0
-    if phase.can_yield() then ngx.sleep(0) end
-  end
-end
 
 local function paced_decode(pace, decode)
   return function(value, key)
-    pace(1 + #value / BYTES_PER_RECORD)
+    pace(#value)
     if decode then return decode(value, key) end
     return value
   end
@@ -30,7 +19,7 @@ end
 -- Tombstones, and keys that are swept, have nothing to decode.
 local function paced_on_change(pace, on_change)
   return function(key, new, old)
-    if new == nil then pace(1) end
+    if new == nil then pace(0) end
     if on_change then return on_change(key, new, old) end
   end
 end
@@ -40,19 +29,32 @@ local function is_callback(value) return value == nil or type(value) == "functio
 
 local function paced(options)
   if options ~= nil and type(options) ~= "table" then return options end
-  local copy, pace = {}, pacer()
+  local copy, pace = {}, pacer.new()
   for name, value in pairs(options or {}) do copy[name] = value end
   if is_callback(copy.decode) then copy.decode = paced_decode(pace, copy.decode) end
   if is_callback(copy.on_change) then copy.on_change = paced_on_change(pace, copy.on_change) end
   return copy
 end
 
--- An update that waits while another request's is under way, where it can; elsewhere it answers `busy` as the plain one does.
+-- An update that waits while another request's is under way, where it can; elsewhere, and inside a callback of its own, it answers `busy`
+-- as the plain one does. The coroutine that updates is held weakly: when its request is cut off it is collected, and lets go of the table.
 local function waiting(update)
+  local owner = setmetatable({}, { __mode = "v" })
+
+  -- Also tells whether the caller's own update was under way already.
+  local function try(self)
+    local before, me = owner.thread, coroutine.running()
+    owner.thread = me
+    local ok, changes, message, code = pcall(update, self)
+    owner.thread = before
+    if not ok then error(changes, 0) end
+    return before == me, changes, message, code
+  end
+
   return function(self)
     while true do
-      local changes, message, code = update(self)
-      if code ~= "busy" or not phase.can_yield() then return changes, message, code end
+      local nested, changes, message, code = try(self)
+      if code ~= "busy" or nested or not phase.can_yield() then return changes, message, code end
       ngx.sleep(STEP)
     end
   end

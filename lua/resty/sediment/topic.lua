@@ -1,6 +1,7 @@
 -- Topics in nginx: what is short goes straight to the plain topic; what waits, for records or for the disk, yields.
 local core = require "sediment.core"
 local handle = require "resty.sediment.handle"
+local pacer = require "resty.sediment.pace"
 local phase = require "resty.sediment.phase"
 local poller = require "resty.sediment.poller"
 
@@ -82,14 +83,17 @@ local function or_throw(result, message, code)
 end
 
 -- An iterator over what `next_record` gives, which may be called again when it has given nil. It waits where nothing came since the look
--- before.
+-- before; who is far behind gives way as he catches up.
 local function following(self, topic, options, next_record)
   local p, to, timeout_ms = options.partition or 0, options.to or math.huge, options.timeout_ms
-  local seen
+  local pace, seen = pacer.new()
   return function()
     while true do
       local offset, key, value, timestamp, headers = next_record()
-      if offset ~= nil then return offset, key, value, timestamp, headers end
+      if offset ~= nil then
+        pace(value and #value or 0)
+        return offset, key, value, timestamp, headers
+      end
       local log_end = or_throw(topic:latest(p))
       if log_end ~= seen then seen = log_end
       elseif seen >= to or not or_throw(wait_yielding(self, topic, seen, timeout_ms, p)) then return nil end
