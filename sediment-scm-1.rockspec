@@ -103,6 +103,7 @@ build = {
         "csrc/log/verify.c",
         "csrc/log/wait.c",
         "csrc/log/walk.c",
+        "csrc/log/warm.c",
         "csrc/log/write.c",
         "csrc/lua/append.c",
         "csrc/lua/args.c",

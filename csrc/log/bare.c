@@ -121,6 +121,7 @@ void sdm_bare_end(sdm_log *l, sdm_end *out) {
 /* A broker that is cleaning or deleting changes the files between a look at the folder and one at them. */
 int sdm_bare_refresh(sdm_log *l) {
   int rc = SDM_BUSY;
+  sdm_log_warm(l);
   if (attach_page(l, 1)) return 0;
   for (int i = 0; rc == SDM_BUSY && i < SDM_AWAIT_MAX; i++) {
     if (i > 0) sdm_log_await_change(l, i - 1);

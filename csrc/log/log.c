@@ -18,6 +18,7 @@ sdm_log *sdm_log_ref(sdm_log *l) {
 
 void sdm_log_unref(sdm_log *l) {
   if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1) return;
+  sdm_log_cold(l);
   for (size_t i = 0; i < l->count; i++) sdm_segment_unref(l->segments[i]);
   sdm_free(l->segments);
   sdm_segment_unref(l->active);

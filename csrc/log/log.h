@@ -35,6 +35,8 @@ struct sdm_transactions;                   /* transactions.h */
 
 struct sdm_log {
   atomic_int refs;
+  bool warm;                               /* warm.c: in the list of logs whose active segment has files open, between these */
+  sdm_log *warmer, *colder;
   sdm_env *env;                            /* NULL: a bare directory */
   sdm_fs *fs;
   char *dir;
@@ -76,6 +78,11 @@ void sdm_log_unref(sdm_log *l);
 /* The topic's configs, for operations that are given none. */
 void sdm_log_set_config(sdm_log *l, const sdm_log_config *cfg);
 void sdm_log_get_config(sdm_log *l, sdm_log_config *out);
+
+/* ---- warm.c: descriptors ---- */
+void sdm_log_warm(sdm_log *l);             /* its active segment's files are about to be used: others' may be closed instead. Holding no lock but control->lock */
+void sdm_log_cold(sdm_log *l);             /* it is about to go */
+void sdm_log_warm_none(void);              /* after a fork: all are the parent's */
 
 /* ---- guard.c ---- */
 

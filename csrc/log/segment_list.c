@@ -118,6 +118,7 @@ static int reload(sdm_log *l, int64_t active_base) {
 }
 
 int sdm_log_sync_locked(sdm_log *l) {
+  sdm_log_warm(l);
   uint64_t generation = atomic_load_explicit(&l->control->generation, memory_order_acquire);
   if (generation == l->generation) return 0;
   int rc = reload(l, sdm_control_end(l->control)->active_base);
@@ -147,6 +148,7 @@ static int sync_readonly(sdm_log *l) {
 }
 
 static int sync_list(sdm_log *l) {
+  sdm_log_warm(l);
   if (!l->control) {
     atomic_store(&l->bare_stale, false);
     int rc = sdm_bare_refresh(l);

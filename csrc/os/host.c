@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -65,6 +66,16 @@ static void count_fork(void) {
 }
 
 void sdm_after_fork(void (*fn)(void)) { child_hook = fn; }
+
+size_t sdm_descriptors(void) {
+  static _Atomic size_t known;
+  struct rlimit limit;
+  size_t n = atomic_load_explicit(&known, memory_order_relaxed);
+  if (n > 0) return n;
+  n = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < SIZE_MAX ? (size_t)limit.rlim_cur : 1024;
+  atomic_store_explicit(&known, n, memory_order_relaxed);
+  return n;
+}
 
 void sdm_survive_file_size_limit(void) {
   struct sigaction now;

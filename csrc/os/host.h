@@ -25,6 +25,9 @@ static inline uint32_t sdm_fork_count(void) { return atomic_load_explicit(&sdm_f
 /* Calls fn in every child right after a fork; for the one file that has descriptors to give up. */
 void sdm_after_fork(void (*fn)(void));
 
+/* How many descriptors the process may have, as of the first call. */
+size_t sdm_descriptors(void);
+
 /* A write past RLIMIT_FSIZE shall fail with EFBIG and not kill the host program: unless it has a handler of its own, SIGXFSZ is ignored. */
 void sdm_survive_file_size_limit(void);
 

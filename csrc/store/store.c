@@ -20,6 +20,7 @@ static void let_go(sdm_fs *fs, sdm_file **f) {
 */
 static void let_go_of_locks(void) {
   sdm_mutex_init(&registry_lock);
+  sdm_log_warm_none();
   for (sdm_store *s = registry; s; s = s->next) {
     let_go(s->env.fs, &s->lock_file);
     let_go(s->env.fs, &s->broker_lock_file);
