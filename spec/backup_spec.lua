@@ -103,6 +103,10 @@ describe("a backup", function()
     assert.equal("not_found", select(3, store:backup(path .. ".no/folder")))
     assert.truthy(support.raised(store.backup, store, path .. "/inside"):find "lies in the store")
     assert.truthy(support.raised(store.backup, store, path):find "lies in the store")
+    disk.run(("ln -s '%s' '%s.link'"):format(path, path))
+    for _, inside in ipairs { path .. "/./inside", path .. ".link/inside", path .. "/t-0/../inside", path .. ".link" } do
+      assert.truthy(support.raised(store.backup, store, inside):find "lies in the store")
+    end
     assert.truthy(support.raised(store.backup, store):find "path")
     store:close()
     assert.truthy(support.raised(store.backup, store, copy .. "3"):find "use after close")

@@ -640,4 +640,29 @@ describe("a state table", function()
     store:delete_topic "t"
     assert.equal("unknown_topic", select(3, state:update()))
   end)
+
+  -- Compiled code keeps nothing alive that it does not need any more.
+  it("updates once at a time in compiled code, too, whenever the collector runs", function()
+    if rawget(_G, "jit") then require("jit.opt").start "hotloop=1" end
+    local yields = false
+    local state = store:table("t", { decode = function(value)
+      if yields then coroutine.yield() end
+      return value
+    end })
+    for i = 1, 300 do
+      topic:append("k", "old" .. i)
+      yields = true
+      local first = coroutine.wrap(function() return state:update() end)
+      first()
+      yields = false
+      topic:append("k", "new" .. i)
+      collectgarbage()
+      assert.equal("busy", select(3, state:update()))
+      assert.equal(1, first())
+      assert.equal("old" .. i, state:get "k")
+      assert.equal(1, state:update())
+      assert.equal("new" .. i, state:get "k")
+    end
+    if rawget(_G, "jit") then require("jit.opt").start "hotloop=56" end
+  end)
 end)

@@ -224,6 +224,15 @@ describe("waiting", function()
     end)
   end)
 
+  it("for a flush is for writers", function()
+    local core = require "sediment.core"
+    local ticket = assert(core.flush_begin(topic, 0))
+    store:close()
+    local readonly = support.open(path, { readonly = true }):topic "t"
+    assert.equal("readonly", select(3, core.flush_begin(readonly, 0)))
+    assert.equal("readonly", select(3, core.flush_poll(readonly, 0, ticket)))
+  end)
+
   -- lua's handler of SIGINT sets a hook that raises an error; a wait in C must let it run.
   for name, text in pairs { ["wait()"] = "topic:wait(0)", ["an iteration"] = "for _ in topic:records { follow = true } do end" } do
     it("by " .. name .. " ends with Ctrl-C", function()

@@ -69,13 +69,28 @@ static void raise_durable(sdm_control *c, int64_t target) {
 
 static bool is_durable(sdm_log *l, int64_t offset) { return atomic_load(&l->control->durable_end) >= offset; }
 
+/* Threads of a process share descriptors, and the kernel tells of a failed write once for each: were two of them to sync one at the same time, it might be told to
+** the one, and the other be told that all is well. So they take turns, and who comes after a failure is refused. */
+static int begin_sync(sdm_log *l) {
+  sdm_mutex_lock(&l->sync_lock);
+  int rc = sdm_log_check_writable(l);
+  if (rc < 0) sdm_mutex_unlock(&l->sync_lock);
+  return rc;
+}
+
+static int end_sync(sdm_log *l, sync_job *job, int rc) {
+  if (rc == 0) rc = sync_all(l, job);
+  if (rc == 0) rc = sdm_log_check_writable(l);         /* another process may have been told meanwhile */
+  if (rc == 0) raise_durable(l->control, job->target);
+  sdm_mutex_unlock(&l->sync_lock);
+  sdm_segments_unref(job->segments, job->count);
+  return rc;
+}
+
 static int sync_everything(sdm_log *l, const sdm_log_config *cfg) {
   sync_job job = {0};
-  int rc = collect(l, cfg, &job);
-  if (rc == 0) rc = sync_all(l, &job);
-  if (rc == 0) raise_durable(l->control, job.target);
-  sdm_segments_unref(job.segments, job.count);
-  return rc;
+  int rc = begin_sync(l);
+  return rc < 0 ? rc : end_sync(l, &job, collect(l, cfg, &job));
 }
 
 /* With `syncing` held. What the others have appended by now becomes durable as well. */
@@ -89,17 +104,18 @@ static int lead(sdm_log *l, const sdm_log_config *cfg, int64_t target) {
 }
 
 /* Somebody flushes, perhaps what was there before ours: then the next to get `syncing` flushes for all that came since. One that was stopped in the middle of
-** it holds nobody up: two flushes at once do no harm. */
+** it holds nobody up for long, and only once: flushes of two processes do no harm. */
 static int flush_up_to(sdm_log *l, const sdm_log_config *cfg, int64_t target) {
   enum { LOOK_AGAIN_MS = 10, PATIENCE_MS = 500 };            /* whether who flushed has died, or is stopped */
-  int64_t until = sdm_monotonic_ms() + PATIENCE_MS;
+  int64_t until = sdm_monotonic_ms() + (atomic_load(&l->flusher_stuck) ? LOOK_AGAIN_MS : PATIENCE_MS);
   sdm_control *c = l->control;
   int rc = 0;
   while (rc == 0 && !is_durable(l, target)) {
     bool died;
-    if (sdm_monotonic_ms() > until) return sync_everything(l, cfg);
     int got = sdm_shared_mutex_try(&c->syncing, &died);
+    atomic_store(&l->flusher_stuck, got == 0 && (atomic_load(&l->flusher_stuck) || sdm_monotonic_ms() > until));
     if (got != 0) return got < 0 ? got : lead(l, cfg, target);
+    if (sdm_monotonic_ms() > until) return sync_everything(l, cfg);
     sdm_log_sleep(l, &c->synced, &c->sync_awaited, is_durable, target, LOOK_AGAIN_MS);
     rc = sdm_log_check_writable(l);
   }
@@ -116,13 +132,9 @@ int sdm_log_flush_to_disk(sdm_log *l, const sdm_log_config *cfg, int64_t now, in
 
 int sdm_log_flush_closed(sdm_log *l, int64_t below) {
   sync_job job = {.target = below, .directory = true};
-  if (atomic_load(&l->control->durable_end) >= below) return 0;
-  int rc = sdm_log_segment_refs(l, below, &job.segments, &job.count);
-  if (rc < 0) return rc;
-  rc = sync_all(l, &job);
-  if (rc == 0) raise_durable(l->control, below);
-  sdm_segments_unref(job.segments, job.count);
-  return rc;
+  if (is_durable(l, below)) return 0;
+  int rc = begin_sync(l);
+  return rc < 0 ? rc : end_sync(l, &job, sdm_log_segment_refs(l, below, &job.segments, &job.count));
 }
 
 int sdm_log_close_clean(sdm_log *l, const sdm_log_config *cfg, int64_t now) {

@@ -25,6 +25,7 @@ void sdm_log_unref(sdm_log *l) {
   sdm_transactions_unref(l->transactions);
   sdm_control_unmap(l->fs, l->control_file, l->control);
   sdm_mutex_destroy(&l->lock);
+  sdm_mutex_destroy(&l->sync_lock);
   sdm_free(l->dir);
   sdm_free(l);
 }
@@ -44,6 +45,7 @@ sdm_log *sdm_log_new(sdm_fs *fs, const char *dir, const char *topic, int32_t par
   l->fork_count = sdm_fork_count();
   snprintf(l->topic, sizeof l->topic, "%s", topic);
   sdm_mutex_init(&l->lock);
+  sdm_mutex_init(&l->sync_lock);
   return l;
 }
 

@@ -49,6 +49,8 @@ struct sdm_log {
   sdm_control *control;                    /* NULL: bare */
   uint64_t control_inode;                  /* of the page's file */
 
+  sdm_mutex sync_lock;                     /* of threads that sync files: taken before control->lock */
+  atomic_bool flusher_stuck;               /* who flushes for all did not come back in time */
   sdm_mutex lock;                          /* guards what follows */
   sdm_segment **segments;                  /* ascending; the last is the active one */
   size_t count, capacity;

@@ -31,6 +31,11 @@ int sdm_report_problem(sdm_verification *v, const char *file, int64_t position, 
   return 0;
 }
 
+void sdm_report_withdraw(sdm_verify_report *r, const sdm_verify_report *before) {
+  while (r->problem_count > before->problem_count) sdm_free((char *)(uintptr_t)r->problems[--r->problem_count].topic);
+  r->dropped = before->dropped;
+}
+
 bool sdm_is_finding(int code) { return code == SDM_CORRUPT || code == SDM_UNSUPPORTED || code == SDM_IO || code == SDM_NOT_FOUND || code == SDM_EXISTS; }
 
 void sdm_verify_report_free(sdm_verify_report *r) {

@@ -49,6 +49,12 @@ int sdm_random(void *bytes, size_t size) {
 
 atomic_uint sdm_forks;
 
+char *sdm_real_path(const char *path) {
+  char *real = realpath(path, NULL), *copy = real ? sdm_strdup(real) : NULL;
+  free(real);
+  return copy;
+}
+
 char *sdm_absolute_path(const char *path) {
   char *here = path[0] == '/' ? NULL : getcwd(NULL, 0), *whole = NULL;
   if (path[0] == '/') whole = sdm_strdup(path);

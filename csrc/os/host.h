@@ -13,6 +13,9 @@ int sdm_boot_id(uint8_t id[SDM_BOOT_ID]);
 
 int sdm_random(void *bytes, size_t size);
 
+/* The path with no link, "." or ".." in it; all of it must be there. A fresh string (sdm_free), NULL when it cannot be told. */
+char *sdm_real_path(const char *path);
+
 /* The path from the root, without trailing slashes: files are opened by it later, wherever the program has changed its directory to. A fresh string
 ** (sdm_free); NULL when memory is short or the working directory cannot be told. Links stay as they are. */
 char *sdm_absolute_path(const char *path);

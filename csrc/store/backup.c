@@ -65,11 +65,43 @@ static int open_mark(backup *b) {
 }
 
 /* Another folder in a store would keep a broker from starting on it; and it would be copied into itself. */
+static bool lies_in(const char *path, const char *root) {
+  size_t size = strlen(root);
+  return strncmp(path, root, size) == 0 && (path[size] == 0 || path[size] == '/');
+}
+
+/* Itself, or the folder that it will be in. */
 static int check_outside(const backup *b) {
   const char *root = b->store->env.root;
-  size_t size = strlen(root);
-  if (strncmp(b->to, root, size) != 0 || (b->to[size] != 0 && b->to[size] != '/')) return 0;
-  return sdm_fail(SDM_MISUSE, "%s lies in the store %s; a backup needs a folder outside", b->to, root);
+  char *parent = sdm_strdup(b->to), *in = sdm_real_path(b->to), *real = sdm_real_path(root);
+  if (parent) parent[strrchr(parent, '/') > parent ? strrchr(parent, '/') - parent : 1] = 0;
+  if (parent && !in) in = sdm_real_path(parent);
+  bool inside = lies_in(b->to, root) || (in && real && lies_in(in, real));
+  sdm_free(parent);
+  sdm_free(in);
+  sdm_free(real);
+  return inside ? sdm_fail(SDM_MISUSE, "%s lies in the store %s; a backup needs a folder outside", b->to, root) : 0;
+}
+
+/* Since the folder was looked at, and before the mark was in it, it may have become a store, or another backup that is done by now. From here on nobody
+** opens it. */
+static int check_alone(backup *b) {
+  sdm_names names = {0};
+  int rc = b->fs->list(b->fs, b->to, &names);
+  bool others = names.count != 1 || strcmp(names.items[0], BACKUP_MARK) != 0;
+  if (rc == 0 && others) rc = sdm_fail(SDM_EXISTS, "%s is not empty any more; a backup needs a folder of its own", b->to);
+  sdm_names_clear(&names);
+  return rc;
+}
+
+/* The folder is somebody's: nothing in it is touched but the mark. */
+static void drop_mark(backup *b) {
+  sdm_failure why = {0};
+  sdm_failure_note(&why, SDM_EXISTS);
+  b->fs->unlink(b->fs, b->mark->path);
+  b->fs->close(b->mark);
+  b->mark = NULL;
+  sdm_failure_tell(&why);
 }
 
 static int begin(backup *b) {
@@ -80,6 +112,7 @@ static int begin(backup *b) {
     if (rc == SDM_NOT_FOUND) rc = sdm_fail(rc, "%s cannot be made, for the folder that it would be in is missing; make that first", b->to);
   }
   if (rc >= 0) rc = open_mark(b);
+  if (rc == 0 && (rc = check_alone(b)) < 0) drop_mark(b);
   if (rc == 0) rc = b->fs->sync(b->mark);
   return rc == 0 ? b->fs->sync_dir(b->fs, b->to, NULL) : rc;
 }

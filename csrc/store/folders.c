@@ -208,6 +208,19 @@ int sdm_folder_check_id(sdm_fs *fs, const char *dir, const sdm_uuid *id) {
   return rc;
 }
 
+/* Who only reads holds no lock: what he found wrong may be of a topic that was just deleted, or made anew. */
+static int explain_unlocked(sdm_store *s, const char *topic, const sdm_uuid *id, int rc) {
+  sdm_failure why = {0};
+  if (rc != SDM_EXISTS && rc != SDM_NOT_FOUND) return rc;
+  sdm_failure_note(&why, rc);
+  if ((rc = sdm_store_refresh(s)) < 0) return rc;
+  sdm_mutex_lock(&s->lock);
+  const sdm_topic_entry *e = sdm_topics_find(&s->topics, topic);
+  bool listed = e && memcmp(&e->id, id, sizeof *id) == 0;
+  sdm_mutex_unlock(&s->lock);
+  return listed ? sdm_failure_tell(&why) : sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", topic);
+}
+
 int sdm_folder_look(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
   char *dir = sdm_folder_path(s, topic, partition);
   sdm_file_info info;
@@ -219,12 +232,12 @@ int sdm_folder_look(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t
     if (rc == 0 || rc == SDM_NOT_FOUND) rc = 1;          /* one that is just being made has no metadata yet */
   }
   sdm_free(dir);
-  return rc;
+  return explain_unlocked(s, topic, id, rc);
 }
 
 /* Under the topics lock, so that no folder is made for a topic that was deleted a moment ago, and none by two at once. */
 int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
-  if (!s->env.writable) return ensure(s, topic, id, partition);
+  if (!s->env.writable) return explain_unlocked(s, topic, id, ensure(s, topic, id, partition));
   int rc = sdm_store_topics_lock(s);
   if (rc < 0) return rc;
   const sdm_topic_entry *e = sdm_topics_find(&s->topics, topic);

@@ -375,6 +375,7 @@ int sdm_topic_flush_poll(sdm_topic *t, int32_t partition, uint64_t ticket, int64
   sdm_flusher *f;
   sdm_log *l;
   int rc = sdm_topic_log(t, partition, atomic_load(&t->store->last_now), &l);
+  if (rc == 0) rc = sdm_log_check_writable(l);
   if (rc == 0) rc = flusher_of(t->store, &f);
   if (rc == 0) rc = sdm_flusher_poll(f, l, ticket);
   if (rc == 1) *durable = atomic_load(&l->control->durable_end);

@@ -76,9 +76,17 @@ static int look_and_verify(sdm_store *s, const sdm_topic_entry *topic, const cha
   return rc;
 }
 
-/* What goes wrong with a partition whose topic was deleted meanwhile is nothing. */
+/* What was found wrong with a partition since the report was as in `before`, if its topic was deleted meanwhile, perhaps to be made anew, is nothing. */
+static int withdraw(sdm_store *s, const sdm_topic_entry *topic, const sdm_verify_report *before, sdm_verify_report *r) {
+  if (r->problem_count == before->problem_count && r->dropped == before->dropped) return 0;
+  int rc = still_listed(s, topic);
+  if (rc == 0) sdm_report_withdraw(r, before);
+  return rc < 0 ? rc : 0;
+}
+
 static int verify_partition(sdm_store *s, const sdm_topic_entry *topic, int32_t partition, sdm_verify_report *r) {
   sdm_verification v = {.report = r, .topic = topic->name, .partition = partition};
+  const sdm_verify_report before = *r;
   sdm_failure why = {0};
   char *dir = sdm_format("%s/%s-%d", s->env.root, topic->name, partition);
   int rc = dir ? look_and_verify(s, topic, dir, &v) : sdm_no_memory();
@@ -88,6 +96,7 @@ static int verify_partition(sdm_store *s, const sdm_topic_entry *topic, int32_t 
     rc = still_listed(s, topic);
     if (rc == 1) rc = sdm_report_problem(&v, dir, -1, -1, sdm_failure_tell(&why), SDM_HARM_DATA);
   }
+  if (rc == 0) rc = withdraw(s, topic, &before, r);
   sdm_free(dir);
   return rc;
 }

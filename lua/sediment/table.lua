@@ -173,8 +173,9 @@ end
 -- callback yields lets go of its table when it is collected.
 local updating = setmetatable({}, { __mode = "kv" })
 
-local function leave(self, ok, ...)
-  updating[self] = nil
+-- `token` lives until here: compiled code would let go of it once it is in the table.
+local function leave(self, token, ok, ...)
+  if updating[self] == token then updating[self] = nil end
   if not ok then error(..., 0) end
   return ...
 end
@@ -183,7 +184,7 @@ local function update_alone(self)
   if updating[self] then return nil, "the table is just being updated, by the caller of this callback or in another coroutine", "busy" end
   local token = {}
   updating[self] = token
-  return leave(self, pcall(update, self))
+  return leave(self, token, pcall(update, self))
 end
 
 -- Raises at the caller of the method unless self is a table, and open.

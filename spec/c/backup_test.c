@@ -146,3 +146,32 @@ TEST(where_there_are_no_links_all_is_copied) {
   die(&o);
   sim_free(d);
 }
+
+/* Between the look at the empty folder and the mark in it somebody has made a store there. */
+static int make_a_store(void *context, sim_call call, const char *path, size_t *partial) {
+  sim_disk *d = context;
+  opened o;
+  (void)partial;
+  if (call != SIM_CREATE || strcmp(path, COPY "/sediment.backup") != 0) return 0;
+  sim_set_hook(d, NULL, NULL);
+  if (open_at(d, COPY, &o)) put(&o, "theirs");
+  CHECK_INT(sdm_store_close_on(o.store, T0), 0);
+  sdm_topic_release(o.topic);
+  return 0;
+}
+
+TEST(a_folder_that_has_become_a_store_stays_one) {
+  sim_disk *d = sim_new();
+  opened o;
+  if (!open_at(d, STORE, &o)) return;
+  put(&o, "ours");
+  put(&o, "ours");
+  CHECK_INT(sim_fs(d)->make_dir(sim_fs(d), COPY), 0);
+  sim_set_hook(d, make_a_store, d);
+  CHECK_INT(sdm_store_backup(o.store, COPY, T0), SDM_EXISTS);
+  sim_set_hook(d, NULL, NULL);
+  check_records(d, COPY, 1);
+  check_records(d, STORE, 2);
+  die(&o);
+  sim_free(d);
+}

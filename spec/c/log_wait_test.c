@@ -3,6 +3,7 @@
 
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -260,6 +261,43 @@ TEST(a_stopped_flush_holds_nobody_up_for_long) {
   CHECK_INT(sdm_shared_mutex_try(&f.log->control->syncing, &died), 1);
   CHECK_INT(sdm_log_flush(f.log, f.now, &durable), 0);
   CHECK_INT(durable, 1);
+  sdm_shared_mutex_unlock(&f.log->control->syncing);
+  fixture_end(&f);
+}
+
+/* As the kernel does where descriptors are shared: a failure is told to one of those who sync, and the other hears that all is well. */
+static atomic_int in_sync;
+static atomic_bool told;
+
+static int sync_shared(sdm_file *f) {
+  if (!strstr(f->path, ".log")) return 0;
+  atomic_fetch_add(&in_sync, 1);
+  for (int i = 0; i < 2000; i++) sched_yield();
+  bool first = !atomic_exchange(&told, true);
+  for (int i = 0; i < 2000 && atomic_load(&in_sync) > 1; i++) sched_yield();
+  atomic_fetch_sub(&in_sync, 1);
+  return first ? sdm_fail(SDM_IO, "sync %s: injected", f->path) : 0;
+}
+
+TEST(a_failure_that_is_told_once_is_everybodys) {
+  fixture f;
+  waiter w[4];
+  bool died;
+  fixture_begin(&f);
+  fixture_open(&f);
+  fixture_add(&f, 1);
+  CHECK_INT(sdm_shared_mutex_try(&f.log->control->syncing, &died), 1);       /* so that all run out of patience and flush for themselves */
+  f.fs.sync = sync_shared;
+  atomic_store(&told, false);
+  for (int i = 0; i < 4; i++) {
+    w[i] = (waiter){.f = &f, .log = f.log};
+    pthread_create(&w[i].thread, NULL, append_durably, &w[i]);
+  }
+  for (int i = 0; i < 4; i++) {
+    pthread_join(w[i].thread, NULL);
+    CHECK_INT(w[i].result, SDM_IO);
+  }
+  CHECK_INT(atomic_load(&f.log->control->durable_end), 0);
   sdm_shared_mutex_unlock(&f.log->control->syncing);
   fixture_end(&f);
 }
