@@ -16,7 +16,7 @@
 
 static const char usage[] = "flips [--seed SEED] [--every N] [--unclean] [--readonly]      N: only each Nth change\n";
 
-enum { STEPS = 90, RECORDS_MAX = 500, FAILURES_SHOWN = 20 };
+enum { STEPS = 90, RECORDS_MAX = 500, FAILURES_SHOWN = 20, HANGS_AFTER_S = 20 };
 
 typedef struct truth {                    /* what a log has */
   int64_t offsets[RECORDS_MAX];
