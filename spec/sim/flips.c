@@ -219,6 +219,16 @@ static bool verify(flips *f, sim_disk *disk) {
   return found;
 }
 
+/* What never ends is told with the change that has led to it. */
+static const flips *the_flips;
+
+static void on_alarm(int number) {
+  (void)number;
+  printf("%s, %s: it does not end\n", the_flips->path, the_flips->how);
+  fflush(stdout);
+  _exit(1);
+}
+
 /* Takes the disk over. What reading tells of, a verification tells of as well. */
 static void check(flips *f, sim_disk *disk) {
   sdm_store *s;
