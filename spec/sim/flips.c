@@ -4,10 +4,12 @@
 ** The store is what a history of random operations leaves after an orderly close; or, unclean, after a loss of power that has cost nothing, so that the
 ** recovery reads it all. It is opened as its writers do, or only to be read.
 */
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "log/scanner.h"
@@ -233,6 +235,7 @@ static void on_alarm(int number) {
 static void check(flips *f, sim_disk *disk) {
   sdm_store *s;
   f->tried++;
+  alarm(HANGS_AFTER_S);
   progress("%llu of %llu changes, %llu failed", (unsigned long long)f->tried, (unsigned long long)f->changes, (unsigned long long)f->failures);
   f->said = false;
   bool found = verify(f, disk);
@@ -366,6 +369,8 @@ int main(int argc, char **argv) {
                {"--readonly", .given = &f.readonly}, {NULL}}, usage);
   build(&f, seed);
   say_what(&f, seed);
+  the_flips = &f;
+  signal(SIGALRM, on_alarm);
   sim_each_file(f.w.disk, change_file, &f);
   world_end(&f.w);
   progress_clear();
