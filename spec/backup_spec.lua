@@ -17,16 +17,6 @@ describe("a backup", function()
 
   local function words(store, name) return support.words(assert(store:topic(name)):records()) end
 
-  -- Sizes, times and bytes of all files of a folder, and their numbers.
-  local function fingerprint(dir)
-    local p = io.popen("cd '" .. dir .. "' && find . -type f -printf '%p %s %T@ %i\\n' | sort && " ..
-      "find . -type f | sort | xargs cat | cksum")
-    local text = p:read "*a"
-    p:close()
-    assert(#text > 100)
-    return text
-  end
-
   local function links(file)
     local p = io.popen("stat -c %h '" .. file .. "'")
     local count = tonumber(p:read "*a")
@@ -119,9 +109,9 @@ describe("a backup", function()
     assert.is_true(reader:backup(copy))
     check_whole(store, copy):close()
     store:close()
-    local before = fingerprint(path)
+    local before = disk.fingerprint(path)
     assert.is_true(reader:backup(copy .. "2"))
-    assert.equal(before, fingerprint(path))
+    assert.equal(before, disk.fingerprint(path))
     check_whole(support.open(path), copy .. "2")
   end)
 
@@ -146,7 +136,7 @@ describe("a backup", function()
     assert.equal(26, other:append("only", "there"))
     assert.equal(26, t:append("only", "here"))
     of:close()
-    local before = fingerprint(copy)
+    local before = disk.fingerprint(copy)
     -- All that the source can do to its files.
     for i = 1, 30 do t:append_batch { { key = "k", value = tostring(i) } } end
     assert(t:delete_records(15))
@@ -163,7 +153,7 @@ describe("a backup", function()
     store:close()
     store = support.open(path)
     assert(store:maintain())
-    assert.equal(before, fingerprint(copy))
+    assert.equal(before, disk.fingerprint(copy))
     local whole = support.open(copy):verify()
     assert.is_true(whole.ok)
     assert.equal(27, support.open(copy):topic("t"):latest())
@@ -174,7 +164,7 @@ describe("a backup", function()
     local store, t = make()
     assert.is_true(store:backup(copy))
     store:close()
-    local before = fingerprint(path)
+    local before = disk.fingerprint(path)
     local of = support.open(copy)
     of:topic("t"):delete_records(20)
     support.now = support.now + 10 * 24 * 3600 * 1000
@@ -184,7 +174,7 @@ describe("a backup", function()
     assert(of:maintain())
     assert(of:delete_topic "c")
     of:close()
-    assert.equal(before, fingerprint(path))
+    assert.equal(before, disk.fingerprint(path))
     assert.truthy(t)
   end)
 

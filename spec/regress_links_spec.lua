@@ -29,15 +29,20 @@ describe("a symbolic link", function()
 
   local function link(to, from) assert.equal(0, disk.run(("ln -sfn '%s' '%s'"):format(to, from))) end
 
+  -- A closed store whose partition lies in another folder, to which a link leads; the folder that it lies in.
+  local function move_partition()
+    local elsewhere = support.foreign()
+    local store = support.open(path)
+    store:topic("t", { file_delete_delay_ms = 0 }):append("k", "v")
+    store:close()
+    assert.equal(0, disk.run(("mv '%s/t-0' '%s'"):format(path, elsewhere)))
+    link(elsewhere .. "t-0", path .. "/t-0")
+    return elsewhere
+  end
+
   it("in the place of a file is not written through", function()
     local command = disk.script(path .. ".lua", USE)
-    local store = support.open(path)
-    local config = { cleanup_policy = "compact,delete", segment_bytes = 300, index_interval_bytes = 10, file_delete_delay_ms = 0 }
-    local topic = store:topic("t", config)
-    for i = 1, 20 do topic:append("k" .. i, "v" .. i) end
-    topic:delete_records(1)
-    topic:compact { force = true }
-    store:close()
+    support.every_kind_of_file(path)
     local places = { "sediment.topics.tmp", "recovery-point-offset-checkpoint.tmp", "t-0/sediment.swap.tmp", "t-0/partition.metadata.tmp" }
     for _, folder in ipairs { "", "t-0/" } do
       for _, name in ipairs(disk.list(path .. "/" .. folder)) do
@@ -58,14 +63,9 @@ describe("a symbolic link", function()
   end)
 
   it("may stand for a partition's folder, and what is not the partition's stays when it is deleted", function()
-    local elsewhere = support.foreign()
-    local store = support.open(path)
-    store:topic("t", { file_delete_delay_ms = 0 }):append("k", "v")
-    store:close()
-    assert.equal(0, disk.run(("mv '%s/t-0' '%s'"):format(path, elsewhere)))
-    link(elsewhere .. "t-0", path .. "/t-0")
+    local elsewhere = move_partition()
     disk.write(elsewhere .. "t-0/notes.txt", "mine")
-    store = support.open(path)
+    local store = support.open(path)
     local topic = store:topic "t"
     assert.equal(1, topic:append("k", "w", { sync = true }))
     assert.equal("k=v k=w", support.words(topic:records()))
@@ -78,13 +78,8 @@ describe("a symbolic link", function()
   end)
 
   it("to a partition's folder goes with the topic", function()
-    local elsewhere = support.foreign()
+    local elsewhere = move_partition()
     local store = support.open(path)
-    store:topic("t", { file_delete_delay_ms = 0 }):append("k", "v")
-    store:close()
-    assert.equal(0, disk.run(("mv '%s/t-0' '%s'"):format(path, elsewhere)))
-    link(elsewhere .. "t-0", path .. "/t-0")
-    store = support.open(path)
     assert(store:delete_topic "t")
     assert.equal(0, store:maintain().failed)
     assert.same({}, disk.list(path, "-delete"))

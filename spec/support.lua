@@ -35,6 +35,17 @@ end
 local KEEP = os.getenv "SEDIMENT_KEEP"
 local keep = KEEP
 
+--- A closed store with a topic t whose one partition, and whose root, have every kind of file.
+function support.every_kind_of_file(path)
+  local store = support.open(path)
+  local config = { cleanup_policy = "compact,delete", segment_bytes = 300, index_interval_bytes = 10, file_delete_delay_ms = 0 }
+  local topic = store:topic("t", config)
+  for i = 1, 20 do topic:append("k" .. i, "v" .. i) end
+  topic:delete_records(1)
+  topic:compact { force = true }
+  store:close()
+end
+
 --- The directories of this test are not kept: it has changed bytes of a log on purpose.
 function support.damaged() keep = nil end
 

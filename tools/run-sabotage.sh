@@ -114,7 +114,7 @@ wanted() {                                # wanted PATCH: sets name
 run_all() {
     count=0 number=0
     for file in "$root"/spec/sabotage/*.patch; do if wanted "$file"; then count=$((count + 1)); fi; done
-    echo "sabotage: $count bugs planted one after the other, each up to a minute; the first of a part waits for that part without it"
+    echo "sabotage: $count bugs planted one after the other, each a minute or so at most; the first of a part waits for that part without it"
     for file in "$root"/spec/sabotage/*.patch; do
         wanted "$file" || continue
         part_of "$file"

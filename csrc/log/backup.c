@@ -39,13 +39,6 @@ typedef struct backup {
 static char *target(const backup *b, const sdm_segment *s, sdm_file_kind kind) { return sdm_segment_path(b->to, s->base_offset, kind, ""); }
 static char *source(const sdm_segment *s, sdm_file_kind kind) { return sdm_segment_path(s->dir, s->base_offset, kind, s->suffix); }
 
-/* Whether the name still leads to the file that was listed. SDM_NOT_FOUND. */
-static int check_same(const sdm_segment *s, const char *path) {
-  sdm_file_info info;
-  int rc = s->fs->path_info(s->fs, path, &info);
-  return rc < 0 || info.inode == s->inode ? rc : sdm_fail(SDM_NOT_FOUND, "the segment at offset %lld was replaced meanwhile", (long long)s->base_offset);
-}
-
 static int copy_log(sdm_segment *s, int64_t size, const char *to) {
   sdm_file *f;
   int rc = sdm_segment_file(s, SDM_FILE_LOG, &f);
@@ -57,7 +50,7 @@ static int take_log(const backup *b, sdm_segment *s, int64_t next_base, bool *co
   char *from = source(s, SDM_FILE_LOG), *to = target(b, s, SDM_FILE_LOG);
   int rc = !from || !to ? sdm_no_memory() : next_base <= b->durable ? s->fs->link(s->fs, from, to) : SDM_UNSUPPORTED;
   *copied = rc == SDM_UNSUPPORTED;
-  if (rc == 0) rc = check_same(s, to);
+  if (rc == 0) rc = sdm_segment_check_name(s, to);
   else if (*copied) rc = copy_log(s, s->size, to);
   sdm_free(from);
   sdm_free(to);
@@ -91,7 +84,7 @@ static int take_closed(backup *b, sdm_segment *s, int64_t next_base) {
   int rc = take_log(b, s, next_base, &copied);
   for (int k = SDM_FILE_LOG + 1; rc == 0 && k < SDM_FILE_KINDS; k++) rc = take_side_file(b, s, (sdm_file_kind)k);
   char *from = source(s, SDM_FILE_LOG);
-  if (rc == 0) rc = from ? check_same(s, from) : sdm_no_memory();      /* so those were its own */
+  if (rc == 0) rc = from ? sdm_segment_check_name(s, from) : sdm_no_memory();      /* so those were its own */
   sdm_free(from);
   if (rc == 0 && copied) rc = bind(b, s);
   sdm_segment_rest(s);

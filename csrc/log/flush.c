@@ -70,11 +70,12 @@ static void raise_durable(sdm_control *c, int64_t target) {
 static bool is_durable(sdm_log *l, int64_t offset) { return atomic_load(&l->control->durable_end) >= offset; }
 
 /* Threads of a process share descriptors, and the kernel tells of a failed write once for each: were two of them to sync one at the same time, it might be told to
-** the one, and the other be told that all is well. So they take turns, and who comes after a failure is refused. */
-static int begin_sync(sdm_log *l) {
+** the one, and the other be told that all is well. So they take turns, and who comes after a failure is refused. 1: it is on; 0: who was before has done it. */
+static int begin_sync(sdm_log *l, int64_t target) {
   sdm_mutex_lock(&l->sync_lock);
-  int rc = sdm_log_check_writable(l);
-  if (rc < 0) sdm_mutex_unlock(&l->sync_lock);
+  int rc = 0;
+  if (!is_durable(l, target) && (rc = sdm_log_check_writable(l)) == 0) return 1;
+  sdm_mutex_unlock(&l->sync_lock);
   return rc;
 }
 
@@ -87,16 +88,16 @@ static int end_sync(sdm_log *l, sync_job *job, int rc) {
   return rc;
 }
 
-static int sync_everything(sdm_log *l, const sdm_log_config *cfg) {
+static int sync_everything(sdm_log *l, const sdm_log_config *cfg, int64_t target) {
   sync_job job = {0};
-  int rc = begin_sync(l);
-  return rc < 0 ? rc : end_sync(l, &job, collect(l, cfg, &job));
+  int rc = begin_sync(l, target);
+  return rc <= 0 ? rc : end_sync(l, &job, collect(l, cfg, &job));
 }
 
 /* With `syncing` held. What the others have appended by now becomes durable as well. */
 static int lead(sdm_log *l, const sdm_log_config *cfg, int64_t target) {
   sdm_control *c = l->control;
-  int rc = is_durable(l, target) ? 0 : sync_everything(l, cfg);
+  int rc = sync_everything(l, cfg, target);
   sdm_shared_mutex_unlock(&c->syncing);
   atomic_thread_fence(memory_order_seq_cst);
   if (atomic_load(&c->sync_awaited) != 0) sdm_log_wake(&c->synced, &c->sync_awaited);
@@ -115,7 +116,7 @@ static int flush_up_to(sdm_log *l, const sdm_log_config *cfg, int64_t target) {
     int got = sdm_shared_mutex_try(&c->syncing, &died);
     atomic_store(&l->flusher_stuck, got == 0 && (atomic_load(&l->flusher_stuck) || sdm_monotonic_ms() > until));
     if (got != 0) return got < 0 ? got : lead(l, cfg, target);
-    if (sdm_monotonic_ms() > until) return sync_everything(l, cfg);
+    if (sdm_monotonic_ms() > until) return sync_everything(l, cfg, target);
     sdm_log_sleep(l, &c->synced, &c->sync_awaited, is_durable, target, LOOK_AGAIN_MS);
     rc = sdm_log_check_writable(l);
   }
@@ -133,8 +134,8 @@ int sdm_log_flush_to_disk(sdm_log *l, const sdm_log_config *cfg, int64_t now, in
 int sdm_log_flush_closed(sdm_log *l, int64_t below) {
   sync_job job = {.target = below, .directory = true};
   if (is_durable(l, below)) return 0;
-  int rc = begin_sync(l);
-  return rc < 0 ? rc : end_sync(l, &job, sdm_log_segment_refs(l, below, &job.segments, &job.count));
+  int rc = begin_sync(l, below);
+  return rc <= 0 ? rc : end_sync(l, &job, sdm_log_segment_refs(l, below, &job.segments, &job.count));
 }
 
 int sdm_log_close_clean(sdm_log *l, const sdm_log_config *cfg, int64_t now) {

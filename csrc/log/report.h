@@ -14,8 +14,10 @@ typedef struct sdm_verification {
 /* What the thread's last message tells of, which has `code`. position and offset: -1 where they mean nothing. 0 or SDM_NO_MEMORY. */
 int sdm_report_problem(sdm_verification *v, const char *file, int64_t position, int64_t offset, int code, sdm_harm harm);
 
+/* Takes back what was added since the report was as in `before`. */
+void sdm_report_withdraw(sdm_verify_report *r, const sdm_verify_report *before);
+
 /* Whether a failure is one of what was looked at, and not of the verification itself, which it ends. */
-void sdm_report_withdraw(sdm_verify_report *r, const sdm_verify_report *before);      /* what was added since it was as in `before` */
 bool sdm_is_finding(int code);
 
 #endif

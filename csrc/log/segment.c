@@ -171,6 +171,14 @@ static int open_file(sdm_segment *s, sdm_file_kind kind) {
   return rc;
 }
 
+static int replaced(const sdm_segment *s) { return sdm_fail(SDM_NOT_FOUND, "the segment at offset %lld was replaced meanwhile", (long long)s->base_offset); }
+
+int sdm_segment_check_name(const sdm_segment *s, const char *path) {
+  sdm_file_info info;
+  int rc = s->fs->path_info(s->fs, path, &info);
+  return rc < 0 || info.inode == s->inode ? rc : replaced(s);
+}
+
 /* Another process may have renamed or replaced the files since the segment was listed. What opens under the name must be the same .log. */
 static int check_same_file(sdm_segment *s) {
   sdm_file_info info;
@@ -179,7 +187,7 @@ static int check_same_file(sdm_segment *s) {
   if (rc == 0 && info.inode == s->inode) return 0;
   s->fs->close(f);
   s->files[SDM_FILE_LOG] = NULL;
-  return rc < 0 ? rc : sdm_fail(SDM_NOT_FOUND, "the segment at offset %lld was replaced meanwhile", (long long)s->base_offset);
+  return rc < 0 ? rc : replaced(s);
 }
 
 int sdm_segment_file(sdm_segment *s, sdm_file_kind kind, sdm_file **out) {

@@ -66,6 +66,7 @@ void sdm_segment_unref(sdm_segment *s);  /* NULL is fine */
 
 /* The file, opened now if need be; borrowed, valid as long as the caller's reference on the segment. */
 int sdm_segment_file(sdm_segment *s, sdm_file_kind kind, sdm_file **out);
+int sdm_segment_check_name(const sdm_segment *s, const char *path);        /* SDM_NOT_FOUND: no file there, or another than its .log */
 void sdm_segment_close_files(sdm_segment *s);      /* while nobody reads it */
 
 /* Closes its files if the list and the caller alone hold it, for those who go through many segments; a file that the caller borrowed is gone. */

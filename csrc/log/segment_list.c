@@ -148,12 +148,12 @@ static int sync_readonly(sdm_log *l) {
 }
 
 static int sync_list(sdm_log *l) {
-  sdm_log_warm(l);
   if (!l->control) {
     atomic_store(&l->bare_stale, false);
     int rc = sdm_bare_refresh(l);
     if (rc < 0 || !l->control) return rc;
   }
+  sdm_log_warm(l);
   if (!l->writable) return sdm_log_tell_deleted(l, sync_readonly(l));
   if (atomic_load_explicit(&l->control->generation, memory_order_acquire) == l->generation) return 0;
   int rc = sdm_log_lock(l);

@@ -149,13 +149,11 @@ static int walk(verification *x, sdm_walk *w) {
 
 /* Names change hands in a swap, the .log's first: where that is still the one that was listed, the others are, or were, of it. */
 static int check_same(verification *x) {
-  sdm_file_info info;
   sdm_file *f;
   sdm_segment *s = x->segment;
   char *path = sdm_segment_path(s->dir, s->base_offset, SDM_FILE_LOG, s->suffix);
   int rc = path ? sdm_segment_file(s, SDM_FILE_LOG, &f) : sdm_no_memory();
-  if (rc == 0) rc = s->fs->path_info(s->fs, path, &info);
-  if (rc == 0 && info.inode != s->inode) rc = sdm_fail(SDM_NOT_FOUND, "%s was replaced meanwhile", path);
+  if (rc == 0) rc = sdm_segment_check_name(s, path);
   sdm_free(path);
   return rc;
 }

@@ -213,12 +213,8 @@ static int explain_unlocked(sdm_store *s, const char *topic, const sdm_uuid *id,
   sdm_failure why = {0};
   if (rc != SDM_EXISTS && rc != SDM_NOT_FOUND) return rc;
   sdm_failure_note(&why, rc);
-  if ((rc = sdm_store_refresh(s)) < 0) return rc;
-  sdm_mutex_lock(&s->lock);
-  const sdm_topic_entry *e = sdm_topics_find(&s->topics, topic);
-  bool listed = e && memcmp(&e->id, id, sizeof *id) == 0;
-  sdm_mutex_unlock(&s->lock);
-  return listed ? sdm_failure_tell(&why) : sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", topic);
+  if ((rc = sdm_store_still_lists(s, topic, id)) < 0) return rc;
+  return rc == 1 ? sdm_failure_tell(&why) : sdm_store_topic_deleted(topic);
 }
 
 int sdm_folder_look(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition) {
@@ -240,9 +236,7 @@ int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32
   if (!s->env.writable) return explain_unlocked(s, topic, id, ensure(s, topic, id, partition));
   int rc = sdm_store_topics_lock(s);
   if (rc < 0) return rc;
-  const sdm_topic_entry *e = sdm_topics_find(&s->topics, topic);
-  if (!e || memcmp(&e->id, id, sizeof *id) != 0) rc = sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", topic);
-  else rc = ensure(s, topic, id, partition);
+  rc = sdm_topics_find_this(&s->topics, topic, id) ? ensure(s, topic, id, partition) : sdm_store_topic_deleted(topic);
   sdm_store_topics_unlock(s);
   return rc;
 }

@@ -90,6 +90,17 @@ int sdm_store_topics_save(sdm_store *s) {
   return 0;
 }
 
+int sdm_store_topic_deleted(const char *name) { return sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", name); }
+
+int sdm_store_still_lists(sdm_store *s, const char *name, const sdm_uuid *id) {
+  int rc = sdm_store_refresh(s);
+  if (rc < 0) return rc;
+  sdm_mutex_lock(&s->lock);
+  bool listed = sdm_topics_find_this(&s->topics, name, id);
+  sdm_mutex_unlock(&s->lock);
+  return listed;
+}
+
 int sdm_store_topics_settle(sdm_store *s) {
   if (!s->env.writable || atomic_load(&s->control->topics_doubtful) == 0) return 0;
   int rc = sdm_store_topics_hold(s);

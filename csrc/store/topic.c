@@ -37,10 +37,9 @@ static int take_entry(sdm_topic *t, const sdm_topic_entry *e) {
 
 /* Holding store->lock; NULL, with its message: the topic was deleted, though there may be another of its name. */
 static sdm_topic_entry *entry_of(const sdm_topic *t) {
-  sdm_topic_entry *e = sdm_topics_find(&t->store->topics, t->entry.name);
-  if (e && memcmp(&e->id, &t->entry.id, sizeof e->id) == 0) return e;
-  sdm_fail(SDM_UNKNOWN_TOPIC, "topic '%s' was deleted; open it anew", t->entry.name);
-  return NULL;
+  sdm_topic_entry *e = sdm_topics_find_this(&t->store->topics, t->entry.name, &t->entry.id);
+  if (!e) sdm_store_topic_deleted(t->entry.name);
+  return e;
 }
 
 static int update(sdm_topic *t) {

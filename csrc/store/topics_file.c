@@ -166,6 +166,11 @@ sdm_topic_entry *sdm_topics_find(const sdm_topics_file *f, const char *name) {
   return NULL;
 }
 
+sdm_topic_entry *sdm_topics_find_this(const sdm_topics_file *f, const char *name, const sdm_uuid *id) {
+  sdm_topic_entry *e = sdm_topics_find(f, name);
+  return e && memcmp(&e->id, id, sizeof *id) == 0 ? e : NULL;
+}
+
 int sdm_topics_add(sdm_topics_file *f, const sdm_topic_entry *e) {
   sdm_topic_entry **entries = sdm_grown(f->entries, f->count, &f->capacity, sizeof *entries);
   if (!entries) return sdm_no_memory();

@@ -26,6 +26,7 @@ typedef struct sdm_topics_file {
 int sdm_topics_decode(sdm_topics_file *f, const char *text, size_t size);      /* SDM_CORRUPT with line number */
 int sdm_topics_encode(const sdm_topics_file *f, sdm_buf *out);
 sdm_topic_entry *sdm_topics_find(const sdm_topics_file *f, const char *name);  /* the live one of that name, or NULL */
+sdm_topic_entry *sdm_topics_find_this(const sdm_topics_file *f, const char *name, const sdm_uuid *id);       /* and not another of its name; NULL */
 int sdm_topics_add(sdm_topics_file *f, const sdm_topic_entry *e);              /* copies */
 void sdm_topics_remove(sdm_topics_file *f, sdm_topic_entry *e);
 void sdm_topics_free(sdm_topics_file *f);

@@ -54,17 +54,6 @@ static int verify_own_files(sdm_store *s, sdm_verify_report *r) {
 
 /* ---- topics ---- */
 
-/* 1: it is still the one that was listed. */
-static int still_listed(sdm_store *s, const sdm_topic_entry *topic) {
-  int rc = sdm_store_refresh(s);
-  if (rc < 0) return rc;
-  sdm_mutex_lock(&s->lock);
-  const sdm_topic_entry *e = sdm_topics_find(&s->topics, topic->name);
-  bool same = e && memcmp(&e->id, &topic->id, sizeof e->id) == 0;
-  sdm_mutex_unlock(&s->lock);
-  return same;
-}
-
 static int look_and_verify(sdm_store *s, const sdm_topic_entry *topic, const char *dir, sdm_verification *v) {
   sdm_log *l;
   int rc = sdm_folder_look(s, topic->name, &topic->id, v->partition);
@@ -79,7 +68,7 @@ static int look_and_verify(sdm_store *s, const sdm_topic_entry *topic, const cha
 /* What was found wrong with a partition since the report was as in `before`, if its topic was deleted meanwhile, perhaps to be made anew, is nothing. */
 static int withdraw(sdm_store *s, const sdm_topic_entry *topic, const sdm_verify_report *before, sdm_verify_report *r) {
   if (r->problem_count == before->problem_count && r->dropped == before->dropped) return 0;
-  int rc = still_listed(s, topic);
+  int rc = sdm_store_still_lists(s, topic->name, &topic->id);
   if (rc == 0) sdm_report_withdraw(r, before);
   return rc < 0 ? rc : 0;
 }
@@ -93,7 +82,7 @@ static int verify_partition(sdm_store *s, const sdm_topic_entry *topic, int32_t 
   if (rc == SDM_UNKNOWN_TOPIC) rc = 0;
   if (rc < 0 && sdm_is_finding(rc)) {
     sdm_failure_note(&why, rc);
-    rc = still_listed(s, topic);
+    rc = sdm_store_still_lists(s, topic->name, &topic->id);
     if (rc == 1) rc = sdm_report_problem(&v, dir, -1, -1, sdm_failure_tell(&why), SDM_HARM_DATA);
   }
   if (rc == 0) rc = withdraw(s, topic, &before, r);
