@@ -111,6 +111,7 @@ typedef struct sdm_maintain_report {
   int64_t rolled, sealed;                 /* segments rolled by age; stages sealed */
   int64_t segments, bytes;                /* that retention took */
   int64_t cleaned, tombstones_removed, corrupt;   /* partitions cleaned; as in sdm_compact_report */
+  int64_t uncleanable;                    /* compacted partitions that could not be cleaned, for damage (in `corrupt`, too) or a failure (in `failed`, too) */
   int64_t files_deleted;                  /* whose delay was over */
   int64_t flushed;                        /* partitions made durable (flush.ms) */
   int64_t failed;                         /* partitions on which a job failed; sdm_errmsg has the last reason */
@@ -257,6 +258,9 @@ typedef struct sdm_log_stats {
   int64_t truncated_bytes;                /* cut from the tail at the last opening, left out by import; of a bare partition: not read, for it is no whole batch */
   int64_t corrupt_batches;                /* times that recovery, since the opening, or cleaning met a damaged one; reading does not count */
   int64_t keyless_dropped;                /* by cleaning, since the opening */
+  int uncleanable;                        /* why the last cleaning failed, SDM_CORRUPT, SDM_DISK_FULL, ...; 0: it did not. Ends with a cleaning that does not fail, and
+                                          ** when all processes have closed the store */
+  int64_t cleaned_ms;                     /* the clock's time at the last cleaning that did not fail, whether it found anything to do or not; -1: none since then */
 } sdm_log_stats;
 
 int sdm_log_get_stats(sdm_log *l, int64_t now, sdm_log_stats *out);

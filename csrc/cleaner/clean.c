@@ -9,6 +9,7 @@
 #include "cleaner/maintenance.h"
 #include "cleaner/rewrite.h"
 #include "cleaner/tombstone.h"
+#include "cleaner/uncleanable.h"
 #include "format/batch_records.h"
 #include "log/offsets.h"
 #include "log/segment_digest.h"
@@ -18,6 +19,8 @@ typedef struct pass {
   sdm_log *log;
   const sdm_log_config *cfg;
   sdm_compact_report *report;
+  sdm_throttle *throttle;
+  int64_t moved;                         /* bytes read and written since the last rest */
   sdm_segment **segments;                /* those below `bound`, ascending */
   size_t count;
   int64_t from, bound;                   /* dirty range */
@@ -33,10 +36,25 @@ typedef struct pass {
   sdm_output output;
 } pass;
 
-/* Between batches: has the ground moved? */
+#define LONGEST_NAP 0.1                  /* seconds */
+
+/* Has the ground moved? */
 static int may_go_on(const pass *p) {
   if (atomic_load_explicit(&p->log->env->stopping, memory_order_relaxed)) return sdm_fail(SDM_CLOSED, "the store is closing");
   return sdm_log_check_writable(p->log);
+}
+
+/* Between batches: rests as long as the throttle asks for what was read and written since the last one, in naps, for the ground may move meanwhile. */
+static int go_on(pass *p) {
+  int rc = may_go_on(p);
+  if (!p->throttle) return rc;
+  double now = sdm_monotonic_seconds(), until = sdm_throttle_take(p->throttle, p->moved, now);
+  p->moved = 0;
+  for (; rc == 0 && now < until; now = sdm_monotonic_seconds()) {
+    sdm_sleep(until - now < LONGEST_NAP ? until - now : LONGEST_NAP);
+    rc = may_go_on(p);
+  }
+  return rc;
 }
 
 static int start_scan(pass *p, sdm_segment *s) {
@@ -56,9 +74,10 @@ static int check_place(pass *p, const sdm_batch *b) {
 }
 
 static int next_batch(pass *p, sdm_batch *b, const uint8_t **bytes) {
-  int rc = may_go_on(p);
+  int rc = go_on(p);
   if (rc == 0) rc = sdm_scan_batch(&p->scan, b, bytes);
   if (rc == 1) rc = check_place(p, b);
+  if (rc == 1) p->moved += b->size;
   if (rc == 0 && p->scan.torn) rc = sdm_fail(SDM_CORRUPT, "%s is cut off in the batch at position %lld", p->scan.file->path, (long long)p->scan.position);
   if (rc == SDM_CORRUPT) p->report->corrupt++;
   return rc;
@@ -161,8 +180,10 @@ static int rewrite_segment(pass *p, sdm_segment *s) {
   const uint8_t *bytes;
   int rc = start_scan(p, s);
   while (rc == 0 && (rc = next_batch(p, &b, &bytes)) == 1) {
+    int64_t size = p->output.size;
     rc = sdm_rewrite_batch(&p->rewrite, bytes, &b, &p->output);
     if (rc == SDM_CORRUPT) p->report->corrupt++;
+    p->moved += p->output.size - size;
   }
   p->report->bytes_read += s->size;
   return rc;
@@ -260,19 +281,19 @@ static int run_purge(pass *p) {
   return rc;
 }
 
-static pass new_pass(sdm_log *l, const sdm_log_config *cfg, int64_t from, int64_t bound, int64_t now, sdm_compact_report *report) {
-  return (pass){.log = l, .cfg = cfg, .report = report, .from = from, .bound = bound, .now = now};
+static pass new_pass(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t from, int64_t bound, int64_t now, sdm_compact_report *report) {
+  return (pass){.log = l, .cfg = cfg, .throttle = o->throttle, .report = report, .from = from, .bound = bound, .now = now};
 }
 
 /* Tombstones past their horizon go without new dirty data. The log may start in the active segment: that one stays as it is all the same. */
-static int purge(sdm_log *l, const sdm_log_config *cfg, int64_t first_dirty, int64_t now, sdm_compact_report *report) {
+static int purge(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t first_dirty, int64_t now, sdm_compact_report *report) {
   sdm_end e;
   int rc = sdm_log_read_end(l, &e, NULL);
   if (rc < 0) return rc;
   int64_t bound = first_dirty < e.active_base ? first_dirty : e.active_base;
   if ((rc = sdm_tombstones_due(l, bound, now)) <= 0) return rc;
   report->partitions++;
-  pass p = new_pass(l, cfg, 0, bound, now, report);
+  pass p = new_pass(l, cfg, o, 0, bound, now, report);
   return run_purge(&p);
 }
 
@@ -283,20 +304,20 @@ static int clean_locked(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_o
   if (c.dirty_bytes > 0 && (o->force || sdm_cleaning_due(&c, cfg))) {
     report->partitions++;
     for (int64_t from = c.first_dirty; rc == 0 && from < c.bound && (from == c.first_dirty || !o->once);) {
-      pass p = new_pass(l, cfg, from, c.bound, now, report);
+      pass p = new_pass(l, cfg, o, from, c.bound, now, report);
       rc = run_pass(&p, o, &from);
     }
     return rc;
   }
-  return purge(l, cfg, c.first_dirty, now, report);
+  return purge(l, cfg, o, c.first_dirty, now, report);
 }
 
 int sdm_clean(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t now, sdm_compact_report *report) {
   double began = sdm_monotonic_seconds();
   int64_t corrupt = report->corrupt, partitions = report->partitions;
   int rc = sdm_maintenance_lock(l);
-  if (rc < 0) return rc;
-  rc = clean_locked(l, cfg, o, now, report);
+  if (rc < 0) return sdm_cleaning_ended(l, now, rc);
+  rc = sdm_cleaning_ended(l, now, clean_locked(l, cfg, o, now, report));
   sdm_maintenance_unlock(l);
   report->seconds += sdm_monotonic_seconds() - began;
   if (rc != SDM_CORRUPT) return sdm_log_explain(l, rc);

@@ -19,18 +19,30 @@ static int remove_output(sdm_log *l) {
   return rc;
 }
 
-int sdm_maintenance_lock(sdm_log *l) {
-  bool died;
+/* Locked now. A deletion of the topic takes this lock too: from now on the folder stays ours. */
+static int settle(sdm_log *l, bool died) {
   int rc = sdm_log_check_writable(l);
-  if (rc == 0) rc = sdm_shared_mutex_lock(&l->control->maintenance, &died);
-  if (rc < 0) return rc;
-  rc = sdm_log_check_writable(l);          /* a deletion of the topic takes this lock too: from now on the folder stays ours */
   /* A swap that failed is ended now: that removes .cleaned files, which would be this worker's later. */
   if (rc == 0 && (died || atomic_load(&l->control->unfinished)) && (rc = sdm_log_lock(l)) == 0) {
     if (died) rc = remove_output(l);
     sdm_log_unlock(l);
   }
   if (rc < 0) sdm_maintenance_unlock(l);
+  return rc;
+}
+
+int sdm_maintenance_lock(sdm_log *l) {
+  bool died;
+  int rc = sdm_log_check_writable(l);
+  if (rc == 0) rc = sdm_shared_mutex_lock(&l->control->maintenance, &died);
+  return rc < 0 ? rc : settle(l, died);
+}
+
+int sdm_maintenance_try(sdm_log *l) {
+  bool died;
+  int rc = sdm_log_check_writable(l);
+  if (rc == 0) rc = sdm_shared_mutex_try(&l->control->maintenance, &died);
+  if (rc == 1 && (rc = settle(l, died)) == 0) rc = 1;
   return rc;
 }
 

@@ -148,22 +148,42 @@ static int apply_all(retention *r, sdm_retain_report *report) {
   return rc;
 }
 
-int sdm_retain(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_report *report) {
+static int retain_locked(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_report *report) {
   retention r = {.log = l, .cfg = cfg, .now = now};
-  int rc = sdm_maintenance_lock(l);
-  if (rc < 0) return rc;
-  rc = apply_all(&r, report);
+  int rc = apply_all(&r, report);
   int64_t unlinked = 0;
   if (rc == 0 && sdm_reserve_is_used(l->env)) rc = sdm_retired_unlink(l, now, 0, &unlinked);     /* the disk is full: room is needed now */
-  sdm_maintenance_unlock(l);
   sdm_segments_unref(r.segments, r.count);
+  return rc;
+}
+
+static int unlink_locked(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *segments) {
+  return sdm_retired_unlink(l, now, sdm_reserve_is_used(l->env) ? 0 : cfg->file_delete_delay_ms, segments);
+}
+
+int sdm_retain(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_report *report) {
+  int rc = sdm_maintenance_lock(l);
+  if (rc < 0) return rc;
+  rc = retain_locked(l, cfg, now, report);
+  sdm_maintenance_unlock(l);
   return sdm_log_explain(l, rc);
 }
 
 int sdm_retention_unlink(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *segments) {
   int rc = sdm_maintenance_lock(l);
   if (rc < 0) return rc;
-  rc = sdm_retired_unlink(l, now, sdm_reserve_is_used(l->env) ? 0 : cfg->file_delete_delay_ms, segments);
+  rc = unlink_locked(l, cfg, now, segments);
   sdm_maintenance_unlock(l);
   return sdm_log_explain(l, rc);
+}
+
+int sdm_retain_unless_busy(sdm_log *l, const sdm_log_config *cfg, int64_t now) {
+  sdm_retain_report report = {0};
+  int64_t segments = 0;
+  int rc = sdm_maintenance_try(l);
+  if (rc <= 0) return rc;
+  rc = retain_locked(l, cfg, now, &report);
+  int after = unlink_locked(l, cfg, now, &segments);
+  sdm_maintenance_unlock(l);
+  return rc < 0 ? rc : after;
 }

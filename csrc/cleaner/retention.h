@@ -8,6 +8,9 @@
 ** offset, then the files are renamed; they are unlinked after file.delete.delay.ms (sdm_retention_unlink). */
 int sdm_retain(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_report *report);
 
+/* That and sdm_retention_unlink, for a thread that must not wait: a partition that somebody cleans or retains just now is left for the next time. */
+int sdm_retain_unless_busy(sdm_log *l, const sdm_log_config *cfg, int64_t now);
+
 /* Unlinks files whose delay is over; counts segments. */
 int sdm_retention_unlink(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *segments);
 

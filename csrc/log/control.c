@@ -5,7 +5,7 @@
 #include "base/mem.h"
 
 static const char MAGIC[8] = "SDMCTRL";
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 
 _Static_assert(sizeof(sdm_control) <= 4096, "the control page is one page");
 
@@ -62,6 +62,9 @@ int sdm_control_renew(sdm_control *c) {
   c->reserve_step = 0;
   atomic_store(&c->keyless_dropped, 0);
   atomic_store(&c->failed, 0);
+  atomic_store(&c->uncleanable, 0);
+  atomic_store(&c->clean_failures, 0);
+  atomic_store(&c->cleaned_ms, -1);
   atomic_store(&c->awaited, 0);
   atomic_store(&c->sync_awaited, 0);
   atomic_store(&c->deleted, SDM_GONE_NOT);

@@ -38,7 +38,7 @@ int sdml_push_log_stats(lua_State *L, sdm_log *log, int64_t now) {
   sdm_log_stats s;
   int rc = sdm_log_get_stats(log, now, &s);
   if (rc < 0) return rc;
-  lua_createtable(L, 0, 12);
+  lua_createtable(L, 0, 14);
   sdml_set_int(L, "log_start_offset", s.log_start_offset);
   sdml_set_int(L, "log_end_offset", s.log_end_offset);
   sdml_set_int(L, "last_stable_offset", s.last_stable_offset);
@@ -50,6 +50,11 @@ int sdml_push_log_stats(lua_State *L, sdm_log *log, int64_t now) {
   sdml_set_int(L, "truncated_bytes", s.truncated_bytes);
   sdml_set_int(L, "corrupt_batches", s.corrupt_batches);
   sdml_set_int(L, "keyless_dropped", s.keyless_dropped);
+  sdml_set_int(L, "cleaned_ms", s.cleaned_ms);
+  if (s.uncleanable < 0) {
+    lua_pushstring(L, sdm_code_name(s.uncleanable));
+    lua_setfield(L, -2, "uncleanable");
+  }
   lua_pushnumber(L, s.dirty_ratio);
   lua_setfield(L, -2, "dirty_ratio");
   return 0;

@@ -271,6 +271,7 @@ static int store_maintain(lua_State *L) {
   sdml_set_int(L, "cleaned", report.cleaned);
   sdml_set_int(L, "tombstones_removed", report.tombstones_removed);
   sdml_set_int(L, "corrupt", report.corrupt);
+  sdml_set_int(L, "uncleanable", report.uncleanable);
   sdml_set_int(L, "files_deleted", report.files_deleted);
   sdml_set_int(L, "flushed", report.flushed);
   sdml_set_int(L, "failed", report.failed);

@@ -56,6 +56,11 @@ int sdm_thread_start(sdm_thread *t, void *(*run)(void *), void *argument) {
 
 void sdm_thread_join(sdm_thread *t) { pthread_join(t->t, NULL); }
 
+void sdm_sleep(double seconds) {
+  time_t whole = (time_t)seconds;
+  nanosleep(&(struct timespec){.tv_sec = whole, .tv_nsec = (long)((seconds - (double)whole) * 1e9)}, NULL);
+}
+
 int sdm_shared_mutex_init(sdm_shared_mutex *m) {
   pthread_mutexattr_t a;
   memset(m, 0, sizeof *m);

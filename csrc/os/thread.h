@@ -25,6 +25,7 @@ void sdm_cond_broadcast(sdm_cond *c);
 /* Starts a thread with every signal blocked, so that it never runs a handler of the host program. */
 int sdm_thread_start(sdm_thread *t, void *(*run)(void *), void *argument);
 void sdm_thread_join(sdm_thread *t);
+void sdm_sleep(double seconds);
 
 /* A mutex in shared memory. When its owner died, the next to lock it is told: what it guards may be half-changed. */
 typedef struct sdm_shared_mutex { pthread_mutex_t m; } sdm_shared_mutex;

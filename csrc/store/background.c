@@ -1,12 +1,11 @@
-/* The background thread: sealing, flushing, retention, cleaning, delayed deletion at their intervals, in one process of a store at a time. Who holds
-** the lock BACKGROUND is the one; the others look every tick whether it is free.
+/* The background thread: sealing, flushing, retention, delayed deletion at their intervals, in one process of a store at a time. Who holds the lock BACKGROUND
+** is the one; the others look every tick whether it is free. What takes long is done by others (cleaners.h), so that a partition that is cleaned for minutes
+** keeps no other from being sealed and flushed.
 */
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cleaner/cleanable.h"
 #include "cleaner/retention.h"
+#include "store/cleaners.h"
 #include "store/store.h"
 #include "store/upkeep.h"
 
@@ -19,6 +18,7 @@ struct sdm_background {
   sdm_cond wake;
   bool stop;                               /* guarded by lock */
   bool elected;
+  sdm_cleaners *cleaners;                  /* the round that is going on */
   uint64_t topics_seen;
   int64_t next_retention, next_cleaning, next_checkpoint, next_flush;   /* by the monotonic clock */
 };
@@ -60,11 +60,8 @@ static void flush_job(sdm_store *s, sdm_log *l, const sdm_log_config *cfg, int64
 }
 
 static void retain_job(sdm_store *s, sdm_log *l, const sdm_log_config *cfg, int64_t now) {
-  sdm_retain_report report = {0};
-  int64_t segments = 0;
   (void)s;
-  sdm_retain(l, cfg, now, &report);
-  sdm_retention_unlink(l, cfg, now, &segments);
+  sdm_retain_unless_busy(l, cfg, now);
 }
 
 static void each_log(sdm_background *b, log_job *job) {
@@ -80,48 +77,21 @@ static void each_log(sdm_background *b, log_job *job) {
   sdm_logs_unref(logs, count);
 }
 
-typedef struct candidate {
-  sdm_log *log;
-  double ratio;                            /* 0 when it is not due: such a log may have tombstones whose time is up */
-} candidate;
-
-static int dirtiest_first(const void *a, const void *b) {
-  double x = ((const candidate *)a)->ratio, y = ((const candidate *)b)->ratio;
-  return (x < y) - (x > y);
+static void retain_compacted_job(sdm_store *s, sdm_log *l, const sdm_log_config *cfg, int64_t now) {
+  if (cfg->cleanup_policy & SDM_POLICY_COMPACT) retain_job(s, l, cfg, now);
 }
 
-static size_t list_candidates(sdm_log **logs, size_t count, int64_t now, candidate *out) {
-  size_t n = 0;
-  for (size_t i = 0; i < count; i++) {
-    sdm_log_config cfg;
-    sdm_cleanable c;
-    sdm_log_get_config(logs[i], &cfg);
-    if (sdm_log_check(logs[i]) < 0 || !(cfg.cleanup_policy & SDM_POLICY_COMPACT) || sdm_cleanable_range(logs[i], &cfg, now, &c) < 0) continue;
-    out[n++] = (candidate){logs[i], sdm_cleaning_due(&c, &cfg) ? sdm_dirty_ratio(&c) : 0};
+/* One round after another: at once where the last one found something, as then there may be more, and after log.cleaner.backoff.ms where it did not. As in Kafka
+** it is the cleaner's interval that compacted partitions are retained at. */
+static void clean(sdm_background *b, const sdm_options *o) {
+  if (b->cleaners && sdm_cleaners_done(b->cleaners)) {
+    if (!sdm_cleaners_end(b->cleaners)) b->next_cleaning = sdm_add_sat(sdm_monotonic_ms(), o->cleaner_backoff_ms);
+    b->cleaners = NULL;
   }
-  if (n > 1) qsort(out, n, sizeof *out, dirtiest_first);
-  return n;
-}
-
-/* One pass over each compacted log, the dirtiest first. One that fails does not keep the others from it. */
-static void clean_round(sdm_background *b) {
-  sdm_store *s = b->store;
-  sdm_log **logs;
-  size_t count;
-  if (sdm_store_log_refs(s, &logs, &count) < 0) return;
-  candidate *candidates = sdm_malloc(count * sizeof *candidates);
-  size_t n = candidates ? list_candidates(logs, count, store_now(s), candidates) : 0;
-  for (size_t i = 0; i < n && !stopping(b); i++) {
-    sdm_log_config cfg;
-    sdm_compact_report report = {0};
-    sdm_clean_options o = sdm_store_clean_options(s, false);
-    o.once = true;
-    sdm_log_get_config(candidates[i].log, &cfg);
-    sdm_clean(candidates[i].log, &cfg, &o, store_now(s), &report);
-    retain_job(s, candidates[i].log, &cfg, store_now(s));
-  }
-  sdm_free(candidates);
-  sdm_logs_unref(logs, count);
+  if (b->cleaners || !o->cleaner_enable || sdm_monotonic_ms() < b->next_cleaning) return;
+  each_log(b, retain_compacted_job);
+  b->cleaners = sdm_cleaners_begin(b->store, store_now(b->store), o);
+  if (!b->cleaners) b->next_cleaning = sdm_add_sat(sdm_monotonic_ms(), o->cleaner_backoff_ms);
 }
 
 /* Topics that other processes made are ours to look after as well. */
@@ -162,7 +132,7 @@ static void work(sdm_background *b) {
     sdm_store_finish_deletions(s, store_now(s));
     sdm_folders_unlink(s, store_now(s), &deleted);
   }
-  if (o.cleaner_enable && due(&b->next_cleaning, o.cleaner_backoff_ms)) clean_round(b);
+  clean(b, &o);
   if (due(&b->next_checkpoint, o.flush_checkpoint_interval_ms)) sdm_store_checkpoint(s);
 }
 
@@ -209,6 +179,7 @@ void sdm_background_stop(sdm_store *s) {
   sdm_cond_broadcast(&b->wake);
   sdm_mutex_unlock(&b->lock);
   sdm_thread_join(&b->thread);
+  if (b->cleaners) sdm_cleaners_end(b->cleaners);
   sdm_cond_destroy(&b->wake);
   sdm_mutex_destroy(&b->lock);
   sdm_free(b);

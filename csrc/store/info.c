@@ -100,6 +100,8 @@ static void take_counters(const sdm_control *c, sdm_log_stats *out) {
   out->truncated_bytes = atomic_load(&c->truncated_bytes);
   out->corrupt_batches = atomic_load(&c->corrupt_batches);
   out->keyless_dropped = atomic_load(&c->keyless_dropped);
+  out->uncleanable = atomic_load(&c->uncleanable);
+  out->cleaned_ms = atomic_load(&c->cleaned_ms);
 }
 
 static void take_found(const sdm_log *l, sdm_log_stats *out) {
@@ -118,7 +120,7 @@ static int last_stable(sdm_log *l, int64_t end, int64_t *out) {
 int sdm_log_get_stats(sdm_log *l, int64_t now, sdm_log_stats *out) {
   sdm_log_config cfg;
   sdm_cleanable cleanable;
-  sdm_log_stats s = {.purge_floor = -1};
+  sdm_log_stats s = {.purge_floor = -1, .cleaned_ms = -1};
   int rc = sdm_log_latest(l, &s.log_end_offset);
   if (rc == 0) rc = sdm_log_steadily(l, sum_sizes, &s);
   if (rc == 0) rc = last_stable(l, s.log_end_offset, &s.last_stable_offset);

@@ -80,6 +80,12 @@ static int check_room(const sdm_options *o) {
                   (long long)share, (long long)threads, SDM_OFFSET_MAP_LEAST);
 }
 
+/* At 0 a cleaning would rest for ever. */
+static int check_rate(const sdm_options *o) {
+  if (o->cleaner_io_max_bytes_per_second >= 1) return 0;
+  return sdm_fail(SDM_MISUSE, "option 'log.cleaner.io.max.bytes.per.second': at least 1 is expected; log.cleaner.enable=false keeps the background from cleaning");
+}
+
 int sdm_options_apply(sdm_options *o, const sdm_settings *given) {
   sdm_options fresh = *o;
   bool seen[COUNT] = { false };
@@ -96,6 +102,7 @@ int sdm_options_apply(sdm_options *o, const sdm_settings *given) {
   }
   if (fresh.flush_scheduler_interval_ms > FLUSH_SCHEDULER_MAX_MS) fresh.flush_scheduler_interval_ms = FLUSH_SCHEDULER_MAX_MS;
   int rc = check_room(&fresh);
+  if (rc == 0) rc = check_rate(&fresh);
   if (rc == 0) *o = fresh;
   return rc;
 }

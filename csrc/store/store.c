@@ -73,6 +73,7 @@ void sdm_store_unref(sdm_store *s) {
   sdm_topics_free(&s->topics);
   release_files(s);
   sdm_mutex_destroy(&s->lock);
+  sdm_throttle_destroy(&s->throttle);
   sdm_free(s->env.root);
   sdm_free(s);
 }
@@ -94,6 +95,7 @@ static sdm_store *new_store(sdm_fs *fs, const char *path, bool writable) {
   s->topics_generation = UINT64_MAX;
   sdm_options_default(&s->options);
   sdm_mutex_init(&s->lock);
+  sdm_throttle_init(&s->throttle);
   return s;
 }
 

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "cleaner/throttle.h"
 #include "log/log.h"
 #include "store/config.h"
 #include "store/flusher.h"
@@ -55,6 +56,7 @@ struct sdm_store {
   _Atomic int64_t last_now;                /* for a background thread without a clock of its own */
   bool wall_clock;
   sdm_background *background;
+  sdm_throttle throttle;                   /* of all its cleanings */
 
   sdm_mutex lock;                          /* guards what follows */
   sdm_topics_file topics;

@@ -1,5 +1,7 @@
 #include "store/upkeep.h"
 
+#include <float.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cleaner/retention.h"
@@ -12,7 +14,10 @@ sdm_clean_options sdm_store_clean_options(sdm_store *s, bool force) {
   sdm_mutex_lock(&s->lock);
   int64_t threads = s->options.cleaner_threads > 0 ? s->options.cleaner_threads : 1;
   sdm_clean_options o = {.map_bytes = (size_t)(s->options.cleaner_dedupe_buffer_size / threads), .load_factor = s->options.cleaner_load_factor, .force = force};
+  double rate = s->options.cleaner_io_max_bytes_per_second;
   sdm_mutex_unlock(&s->lock);
+  sdm_throttle_set(&s->throttle, rate);
+  if (rate < DBL_MAX) o.throttle = &s->throttle;
   return o;
 }
 
@@ -98,6 +103,7 @@ static int maintain_log(sdm_store *s, sdm_log *l, const sdm_log_config *cfg, int
   if (rc == 0 && (cfg->cleanup_policy & SDM_POLICY_COMPACT)) {
     sdm_clean_options o = sdm_store_clean_options(s, false);
     rc = sdm_clean(l, cfg, &o, now, &cleaned);
+    report->uncleanable += atomic_load(&l->control->uncleanable) != 0;
   }
   int after = sdm_retain(l, cfg, now, &gone);        /* a log that cannot be cleaned is still retained */
   if (after == 0) after = sdm_retention_unlink(l, cfg, now, &report->files_deleted);

@@ -5,7 +5,7 @@
 #include "cleaner/clean.h"
 #include "store/store.h"
 
-/* How a cleaning by this store goes: its share of log.cleaner.dedupe.buffer.size. */
+/* How a cleaning by this store goes: its share of log.cleaner.dedupe.buffer.size, and as fast as all of them together may. */
 sdm_clean_options sdm_store_clean_options(sdm_store *s, bool force);
 
 /* Seals and rolls what is old enough, by the wall clock: segment.ms reaches an idle log too. */

@@ -21,7 +21,7 @@ local paced_table = require "resty.sediment.table"
 
 local Store, plain_store, relay = handle.Store, handle.plain_store, handle.relay
 
-handle.hand_on(Store, core.store, plain_store, "topics delete_topic stats")
+handle.hand_on(Store, core.store, plain_store, "topics delete_topic stats metrics")
 handle.hand_on(Store, core.store, plain_store, "maintain import backup verify", phase.to_work)
 
 function Store:topic(name, config)

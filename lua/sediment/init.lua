@@ -10,6 +10,7 @@
 --- method is described in sediment/types.lua. The module has no state of its own and sets no globals; load it in any process, but open
 --- stores after the last fork: handles from before it answer `forked` in the child.
 local core = require "sediment.core"
+local metrics = require "sediment.metrics"
 local state_table = require "sediment.table"
 
 local VERSION = "0.1.0"
@@ -19,6 +20,7 @@ if core._VERSION ~= VERSION then
 end
 
 core.store.table = state_table.open
+core.store.metrics = metrics.of
 
 ---@class sediment
 ---@field _VERSION string

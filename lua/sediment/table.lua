@@ -22,6 +22,7 @@
 --   6. One update at a time: another one, from a callback or from a coroutine that runs while a callback yields, is refused, so that what
 --      was read before it is never applied after it, and `on_change` hears of the changes one after the other.
 local core = require "sediment.core"
+local check_store = require("sediment.check").store
 
 local Table = {}
 Table.__index = Table
@@ -291,11 +292,7 @@ end
 
 -- store:table(topic_name [, options]); described in sediment/types.lua.
 local function open(store, name, options)
-  local class = type(store) == "userdata" and getmetatable(store)
-  if not class or class.__name ~= "sediment.store" then
-    error("bad argument #1 to 'table' (sediment.store expected, got " .. type(store) .. "; call it with ':')", 2)
-  end
-  if core.life(store).closed then error("use after close: the store is closed", 2) end
+  check_store(store, "table")
   if type(name) ~= "string" then error("bad argument #1 to 'table' (name: string expected, got " .. type(name) .. ")", 2) end
   options = check_options(options)
   local topic, message, code = store:topic(name)

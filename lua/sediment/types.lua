@@ -103,6 +103,7 @@ function store:import(topic_name, dir, options) end
 ---@field cleaned integer partitions cleaned
 ---@field tombstones_removed integer
 ---@field corrupt integer batches with a bad checksum that cleaning met: their partition is left as it was
+---@field uncleanable integer compacted partitions that could not be cleaned, for damage or a failure
 ---@field files_deleted integer files whose deletion delay was over
 ---@field flushed integer partitions made durable
 ---@field failed integer partitions on which something failed
@@ -119,6 +120,13 @@ function store:maintain(options) end
 ---@return string? message
 ---@return sediment.code? code
 function store:stats() end
+
+---The store's stats in Prometheus' text format, for a page that it scrapes: a series a partition with the labels topic and partition
+---(sediment_log_end_offset, sediment_size_bytes, ...), and sediment_uncleanable_partitions of the whole store.
+---@return string? text
+---@return string? message
+---@return sediment.code? code
+function store:metrics() end
 
 ---Makes a folder into a store of its own: a copy of this one, durable on return, with every record that was acknowledged before the call.
 ---Others may append, delete and clean meanwhile, in any process; each partition is copied as of one moment of its own. Closed segments
@@ -371,6 +379,10 @@ function topic:alter(config, names) end
 ---@field truncated_bytes integer cut from the tail at the last opening, or left out by import; of a bare partition: behind its end
 ---@field corrupt_batches integer times that recovery, since the opening, or cleaning met a damaged batch; reading does not count
 ---@field keyless_dropped integer by cleaning, since the opening
+---@field uncleanable? sediment.code why the last cleaning failed, such as "corrupt": store:verify() says where. nil: it did not. The
+---partition is retained as ever, compact and maintain try it each time, the background after log.cleaner.backoff.ms, twice that, ..., an
+---hour. Ends with a cleaning that does not fail, and when all processes have closed the store
+---@field cleaned_ms integer time of the last cleaning that did not fail, whether it found anything to do or not; -1: none since the opening
 
 ---@class sediment.topic_stats
 ---@field partitions table<integer, sediment.partition_stats> from 0

@@ -1,0 +1,91 @@
+--- What a store tells of itself, in Prometheus' text format.
+---
+--- A series a partition, named after the field of its stats; `uncleanable` and `cleaned` follow what Kafka's log cleaner reports
+--- (uncleanable-partitions-count, uncleanable-bytes, time-since-last-run-ms).
+local check_store = require("sediment.check").store
+
+local metrics = {}
+
+local function flag(value) return value and 1 or 0 end
+
+-- { name, type, help, value of a partition's stats; nil: none }
+local PARTITION = {
+  { "log_start_offset", "gauge", "First offset that can be read.", function(s) return s.log_start_offset end },
+  { "log_end_offset", "gauge", "Offset that the next record gets.", function(s) return s.log_end_offset end },
+  { "durable_offset", "gauge", "Everything below survives a loss of power.", function(s) return s.durable_offset end },
+  { "size_bytes", "gauge", "Bytes of all segments, and of what is still in memory.", function(s) return s.size end },
+  { "segments", "gauge", "Segments, the active one included.", function(s) return s.segments end },
+  { "clean_offset", "gauge", "Where the next cleaning begins.", function(s) return s.clean_offset end },
+  { "dirty_ratio", "gauge", "Share of bytes that cleaning has not seen; 0 without compaction.", function(s) return s.dirty_ratio end },
+  { "uncleanable", "gauge", "1: the last cleaning failed.", function(s) return flag(s.uncleanable) end },
+  { "cleaned_timestamp_seconds", "gauge", "When a cleaning ended well last.",
+    function(s) return s.cleaned_ms >= 0 and s.cleaned_ms / 1000 or nil end },
+  { "truncated_bytes", "gauge", "Cut from the tail at the last opening.", function(s) return s.truncated_bytes end },
+  { "corrupt_batches_total", "counter", "Times that recovery or cleaning met a damaged batch.", function(s) return s.corrupt_batches end },
+  { "keyless_dropped_total", "counter", "Records without a key that cleaning dropped.", function(s) return s.keyless_dropped end },
+}
+
+local function number(value)
+  if value == math.floor(value) and math.abs(value) < 2^53 then return ("%d"):format(value) end
+  return ("%.15g"):format(value)
+end
+
+local function head(lines, name, kind, help)
+  lines[#lines + 1] = ("# HELP sediment_%s %s"):format(name, help)
+  lines[#lines + 1] = ("# TYPE sediment_%s %s"):format(name, kind)
+end
+
+local function gauge(lines, name, help, value)
+  head(lines, name, "gauge", help)
+  lines[#lines + 1] = ("sediment_%s %s"):format(name, number(value))
+end
+
+-- Every partition as { topic, number, stats }, by topic's name and number.
+local function sorted(topics)
+  local names, list = {}, {}
+  for name in pairs(topics) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local partitions = topics[name].partitions
+    local p = 0
+    while partitions[p] do
+      list[#list + 1] = { name, p, partitions[p] }
+      p = p + 1
+    end
+  end
+  return list, #names
+end
+
+--- The text of a store's stats.
+---@param stats { topics: table<string, sediment.topic_stats> }
+---@return string
+function metrics.text(stats)
+  local list, topics = sorted(stats.topics)
+  local lines, uncleanable, bytes = {}, 0, 0
+  for _, metric in ipairs(PARTITION) do
+    local name, kind, help, of = metric[1], metric[2], metric[3], metric[4]
+    head(lines, name, kind, help)
+    for _, item in ipairs(list) do
+      local value = of(item[3])
+      if value then lines[#lines + 1] = ('sediment_%s{topic="%s",partition="%d"} %s'):format(name, item[1], item[2], number(value)) end
+    end
+  end
+  for _, item in ipairs(list) do
+    if item[3].uncleanable then uncleanable, bytes = uncleanable + 1, bytes + item[3].size end
+  end
+  gauge(lines, "topics", "Topics.", topics)
+  gauge(lines, "partitions", "Partitions.", #list)
+  gauge(lines, "uncleanable_partitions", "Partitions whose last cleaning failed.", uncleanable)
+  gauge(lines, "uncleanable_bytes", "Bytes of those.", bytes)
+  return table.concat(lines, "\n") .. "\n"
+end
+
+-- store:metrics(); described in sediment/types.lua.
+function metrics.of(store)
+  check_store(store, "metrics")
+  local stats, message, code = store:stats()
+  if not stats then return nil, message, code end
+  return metrics.text(stats)
+end
+
+return metrics
