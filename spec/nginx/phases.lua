@@ -24,6 +24,7 @@ local CALLS = {
   { "config", function() return topic:config() end },
   { "describe", function() return topic:describe() end },
   { "stats", function() return store:stats() and topic:stats() end },
+  { "metrics", function() return store:metrics() end },
   { "topics", function() return store:topics() end },
   { "alter", function() return topic:alter { retention_ms = -1 } end },
   { "roll", function() return topic:roll() end },
