@@ -171,6 +171,10 @@ void sdm_verify_report_free(sdm_verify_report *r);         /* NULL is fine */
 int sdm_topic_open(sdm_store *s, const char *name, const sdm_settings *config, int64_t now, sdm_topic **out);
 void sdm_topic_release(sdm_topic *t);     /* NULL is fine */
 const char *sdm_topic_name(const sdm_topic *t);
+
+/* Tells it from other topics that had or will have its name. */
+#define SDM_TOPIC_ID_BYTES 16
+void sdm_topic_id(const sdm_topic *t, uint8_t out[SDM_TOPIC_ID_BYTES]);
 int sdm_topic_partitions(sdm_topic *t);   /* how many; SDM_UNKNOWN_TOPIC when the topic was deleted since */
 
 /* The partition's log, borrowed: valid as long as the topic handle. SDM_UNKNOWN_PARTITION, SDM_UNKNOWN_TOPIC, and what recovery says. */
@@ -265,6 +269,14 @@ typedef struct sdm_log_stats {
 
 int sdm_log_get_stats(sdm_log *l, int64_t now, sdm_log_stats *out);
 
+/* What those who keep a state go by, as far as a reader of committed records comes, in a few loads from memory: what is imported counts as rewritten, but nothing from
+** the last stable offset on is cleaned. */
+typedef struct sdm_log_bounds {
+  int64_t log_start_offset, log_end_offset, purge_floor, rewritten_end;
+} sdm_log_bounds;
+
+int sdm_log_get_bounds(sdm_log *l, sdm_log_bounds *out);
+
 /* A flush for callers that must not wait, such as event loops: a thread of the process does it (started here; so not before a fork). *ticket is for
 ** sdm_topic_flush_poll: 1 and the durable offset, 0 while it is not done, or why it failed, with the codes of sdm_log_flush. Any thread may poll, any number of
 ** times; what was appended before the beginning is durable then. SDM_IO: no thread. */
@@ -279,6 +291,14 @@ enum { SDM_INTERRUPTED = 2, SDM_ENDED = 3 };
 ** negative: no limit). SDM_INTERRUPTED: a signal handler ran; the caller does what that asks for, and waits again. Else as sdm_log_latest, also when the
 ** store is closed or the topic deleted meanwhile. Blocks this thread, and nobody else. */
 int sdm_log_wait(sdm_log *l, int64_t offset, int64_t timeout_ms);
+
+/* The same for several logs, each at its offset: until one of them has more. A failure of any ends it. Up to 128 cost what one does. */
+typedef struct sdm_awaited {
+  sdm_log *log;
+  int64_t offset;
+} sdm_awaited;
+
+int sdm_logs_wait(const sdm_awaited *of, size_t count, int64_t timeout_ms);
 
 /* ---- reading ---- */
 

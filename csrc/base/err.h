@@ -28,6 +28,7 @@
   X(BUSY, -18, "busy")                                                                                                             \
   X(UNSUPPORTED, -19, "unsupported")                                                                                               \
   X(NO_MEMORY, -20, "no_memory")                                                                                                   \
+  X(FENCED, -22, "fenced")                                                                                                         \
   X(MISUSE, -21, "misuse") /* a wrong argument or config; Lua raises it instead of returning it */
 
 typedef enum sdm_code {

@@ -2,7 +2,10 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "lua/sdml.h"
+#include "os/host.h"
+#include "store/store.h"
 
 /* A Lua state that closes unloads its libraries, while the background thread of another state, or of a store that it left open, may still
 ** run in this one: it stays loaded for good. */
@@ -11,31 +14,70 @@ static void pin(const void *inside) {
   if (dladdr(inside, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE);
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-/* core.bounds(topic, partition) -> log start offset, log end offset, purge floor, end of what may be rewritten | nil, message, code.
-** The last two as far as a reader comes: what is imported counts as rewritten, but nothing from the last stable offset on is cleaned. */
+/* core.bounds(topic, partition) -> log start offset, log end offset, purge floor, end of what may be rewritten | nil, message, code */
 static int core_bounds(lua_State *L) {
   sdm_log *log;
-  sdm_log_stats s;
+  sdm_log_bounds b;
   sdml_topic *t = sdml_topic_check(L, 1);
-  int64_t partition = sdml_int(L, 2, 2, "partition"), now = sdml_last_now(t->store);
-  int rc = sdm_topic_log(t->topic, (int32_t)partition, now, &log);
-  if (rc >= 0) rc = sdm_log_get_stats(log, now, &s);
+  int64_t partition = sdml_int(L, 2, 2, "partition");
+  int rc = sdm_topic_log(t->topic, (int32_t)partition, sdml_last_now(t->store), &log);
+  if (rc >= 0) rc = sdm_log_get_bounds(log, &b);
   if (rc < 0) return sdml_fail(L, rc);
-  sdml_pushint(L, s.log_start_offset);
-  sdml_pushint(L, s.log_end_offset);
-  sdml_pushint(L, least(s.purge_floor, s.last_stable_offset - 1));
-  sdml_pushint(L, least(s.rewritten_end, s.last_stable_offset));
+  sdml_pushint(L, b.log_start_offset);
+  sdml_pushint(L, b.log_end_offset);
+  sdml_pushint(L, b.purge_floor);
+  sdml_pushint(L, b.rewritten_end);
   return 4;
+}
+
+/* core.now(store) -> the time by its clock */
+static int core_now(lua_State *L) {
+  sdml_store *s = sdml_store_check(L, 1);
+  sdml_pushint(L, sdml_now(L, 1, s));
+  return 1;
+}
+
+/* core.topic_id(topic) -> 16 bytes: another topic of the same name has others */
+static int core_topic_id(lua_State *L) {
+  uint8_t id[SDM_TOPIC_ID_BYTES];
+  sdm_topic_id(sdml_topic_check(L, 1)->topic, id);
+  lua_pushlstring(L, (const char *)id, sizeof id);
+  return 1;
+}
+
+/* core.monotonic_ms() -> milliseconds of a clock that is never set */
+static int core_monotonic_ms(lua_State *L) {
+  sdml_pushint(L, sdm_monotonic_ms());
+  return 1;
+}
+
+/* core.random_id() -> 32 hex digits that nobody else has */
+static int core_random_id(lua_State *L) {
+  uint8_t id[16];
+  char text[2 * sizeof id + 1];
+  int rc = sdm_random(id, sizeof id);
+  if (rc < 0) return sdml_fail(L, rc);
+  for (size_t i = 0; i < sizeof id; i++) snprintf(text + 2 * i, 3, "%02x", id[i]);
+  lua_pushstring(L, text);
+  return 1;
+}
+
+/* core.option(store, name) -> value of a store option that is a whole number */
+static int core_option(lua_State *L) {
+  int64_t value = 0;
+  sdml_store *s = sdml_store_check(L, 1);
+  if (sdm_store_option(s->store, luaL_checkstring(L, 2), &value) < 0) return luaL_argerror(L, 2, "no such option");
+  sdml_pushint(L, value);
+  return 1;
 }
 
 static void add_functions(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "open", sdml_store_open }, { "open_partition", sdml_partition_open }, { "bounds", core_bounds },
     { "reader", sdml_reader_of_topic }, { "load", sdml_reader_load }, { "life", sdml_store_life },
-    { "flush_begin", sdml_flush_begin }, { "flush_poll", sdml_flush_poll },
-    { "key", sdml_key }, { NULL, NULL },
+    { "wait_any", sdml_wait_any }, { "flush_begin", sdml_flush_begin }, { "flush_poll", sdml_flush_poll },
+    { "key", sdml_key }, { "now", core_now }, { "topic_id", core_topic_id }, { "roster", sdml_roster_open },
+    { "random_id", core_random_id }, { "monotonic_ms", core_monotonic_ms }, { "option", core_option }, { NULL, NULL },
   };
   for (const luaL_Reg *f = functions; f->name; f++) {
     lua_pushcfunction(L, f->func);
@@ -58,7 +100,8 @@ int luaopen_sediment_core(lua_State *L) {
   lua_pop(L, 1);
   sdml_open_reader(L);
   sdml_open_held(L);
-  lua_pop(L, 2);
+  sdml_open_roster(L);
+  lua_pop(L, 3);
   add_functions(L);
   lua_pushliteral(L, SDM_VERSION);
   lua_setfield(L, -2, "_VERSION");

@@ -258,31 +258,55 @@ int sdml_records(lua_State *L, sdml_reader *r, const sdml_range *range, sdm_log 
 #endif
 }
 
-/* ---- for state tables ---- */
+/* ---- for state tables and consumers ---- */
 
-/* core.reader(topic, partition, from, latest) -> reader | nil, message, code. With `latest`, of each key only the last record comes. */
+/* core.reader(topic, partition, from, latest, uncommitted) -> reader | nil, message, code. With `latest`, of each key only the last record comes. */
 int sdml_reader_of_topic(lua_State *L) {
   sdm_log *log;
   sdml_topic *t = sdml_topic_check(L, 1);
   int64_t partition = sdml_int(L, 2, 2, "partition"), from = sdml_int(L, 3, 3, "from");
+  unsigned flags = lua_toboolean(L, 5) ? SDM_READ_UNCOMMITTED : 0;
   sdml_reader *r = sdml_new(L, sizeof *r, SDML_READER, 1);
   r->closed = &t->store->closed;
   int rc = sdm_topic_log(t->topic, (int32_t)partition, sdml_last_now(t->store), &log);
-  if (rc >= 0) rc = (lua_toboolean(L, 4) ? sdm_reader_open_latest : sdm_reader_open)(log, from, SDM_TO_END, 0, &r->reader);
+  if (rc >= 0) rc = (lua_toboolean(L, 4) ? sdm_reader_open_latest : sdm_reader_open)(log, from, SDM_TO_END, flags, &r->reader);
   return rc < 0 ? sdml_fail(L, rc) : 1;
+}
+
+static sdml_reader *open_self(lua_State *L) {
+  sdml_reader *r = sdml_self(L, SDML_READER);
+  if (*r->closed) sdml_use_after_close(L, "store");
+  if (!r->reader) sdml_use_after_close(L, "reader");
+  return r;
 }
 
 /* reader:next() -> offset, key, value, timestamp, headers | nil at the end | nil, message, code */
 static int reader_next(lua_State *L) {
   sdm_record record;
-  sdml_reader *r = sdml_self(L, SDML_READER);
-  if (*r->closed) return sdml_use_after_close(L, "store");
-  if (!r->reader) return sdml_use_after_close(L, "reader");
+  sdml_reader *r = open_self(L);
   int rc = sdm_reader_next(r->reader, &record);
   if (rc == 1) return push_record(L, &record);
   if (rc < 0) return sdml_fail(L, rc);
   lua_pushnil(L);
   return 1;
+}
+
+/* reader:more(), at the end -> whether more has been appended, which next() goes on with | nil, message, code */
+static int reader_more(lua_State *L) {
+  int rc = sdm_reader_wait(open_self(L)->reader, 0);
+  if (rc < 0) return sdml_fail(L, rc);
+  lua_pushboolean(L, rc == 1);
+  return 1;
+}
+
+/* reader:skip(), after `corrupt` -> from, to: the offsets that are left out, `to` exclusive | nil, message, code */
+static int reader_skip(lua_State *L) {
+  int64_t from, to;
+  int rc = sdm_reader_skip(open_self(L)->reader, &from, &to);
+  if (rc < 0) return sdml_fail(L, rc);
+  sdml_pushint(L, from);
+  sdml_pushint(L, to);
+  return 2;
 }
 
 /* The offset that the next record has at least; at the end, where the log ended when the reader was opened. */
@@ -317,7 +341,7 @@ int sdml_reader_load(lua_State *L) {
 
 void sdml_open_reader(lua_State *L) {
   static const luaL_Reg methods[] = {
-    { "next", reader_next }, { "position", reader_position }, { "close", reader_close }, { NULL, NULL },
+    { "next", reader_next }, { "more", reader_more }, { "skip", reader_skip }, { "position", reader_position }, { "close", reader_close }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = {
     { "__gc", reader_close }, { "__close", reader_close }, { "__tostring", reader_tostring }, { NULL, NULL },

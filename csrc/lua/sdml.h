@@ -15,7 +15,7 @@
 #include "sediment.h"
 
 /* Names of the classes, of metatables in the registry. Each stands at one address. */
-extern const char SDML_STORE[], SDML_TOPIC[], SDML_PARTITION[], SDML_READER[], SDML_ERROR[], SDML_HELD[];
+extern const char SDML_STORE[], SDML_TOPIC[], SDML_PARTITION[], SDML_READER[], SDML_ROSTER[], SDML_ERROR[], SDML_HELD[];
 
 /* A userdata begins with the address of its class's name, by which it is known: nobody else's can hold that. */
 typedef struct sdml_object {
@@ -25,12 +25,15 @@ typedef struct sdml_object {
 /* Fields of a userdata's companion table. */
 enum { SDML_OWNER = 1, SDML_CLOCK = 2, SDML_PATH = 3, SDML_ON_CORRUPT = 4, SDML_LIFE = 5 };
 
+typedef struct sdml_roster sdml_roster;
+
 typedef struct sdml_store {
   sdml_object object;
   bool closed;
   bool has_clock;                         /* companions of the store and its topics have the `clock` function */
   int64_t last_now;                       /* what it said last: finalizers go by it, since they must not call Lua */
   sdm_store *store;
+  sdml_roster *rosters;                   /* that came from it: they go when it is closed */
 } sdml_store;
 
 typedef struct sdml_topic {
@@ -115,6 +118,7 @@ void sdml_open_store(lua_State *L);                                        /* ea
 int sdml_store_open(lua_State *L);
 void sdml_open_topic(lua_State *L);
 int sdml_store_life(lua_State *L);                                         /* core.life */
+sdml_store *sdml_store_check(lua_State *L, int arg);                       /* open; for functions that are no methods */
 int sdml_store_topic(lua_State *L);                                        /* store:topic */
 sdml_topic *sdml_topic_self(lua_State *L, int64_t *now);                   /* open, and the time; raises use after close */
 sdml_topic *sdml_topic_check(lua_State *L, int arg);                       /* open; for functions that are no methods */
@@ -129,12 +133,18 @@ sdml_held *sdml_hold_segments(lua_State *L);                               /* pu
 int sdml_push_segments(lua_State *L, sdml_held *held, sdm_log *log);       /* results of segments(): a table, or a failure */
 int sdml_push_log_stats(lua_State *L, sdm_log *log, int64_t now);          /* pushes a table: 0; or a failure's code */
 
+/* ---- roster.c ---- */
+void sdml_open_roster(lua_State *L);
+int sdml_roster_open(lua_State *L);                                        /* core.roster */
+void sdml_rosters_close(sdml_store *s);                                    /* all that came from this handle */
+
 /* ---- wait.c ---- */
 enum { SDML_NO_TIMEOUT = -1 };
 int64_t sdml_timeout(lua_State *L, int arg, int index);                    /* milliseconds, not negative; nil: SDML_NO_TIMEOUT */
 int64_t sdml_until(int64_t timeout_ms);                                    /* by the monotonic clock */
 int64_t sdml_slice(int64_t until);                                         /* a timeout: so long at a time the signals' handlers can wait */
 bool sdml_waits_on(lua_State *L, int rc, int64_t until);                   /* after a slice: whether it is not over. Runs hooks, which may raise or close anything */
+int sdml_wait_any(lua_State *L);                                           /* core.wait_any */
 int sdml_flush_begin(lua_State *L);                                        /* core.flush_begin, core.flush_poll */
 int sdml_flush_poll(lua_State *L);
 int sdml_push_waited(lua_State *L, int rc, sdm_log *log);                  /* results of wait() after sdm_log_wait */

@@ -93,6 +93,12 @@ int sdml_store_life(lua_State *L) {
   return 1;
 }
 
+sdml_store *sdml_store_check(lua_State *L, int arg) {
+  sdml_store *s = luaL_checkudata(L, arg, SDML_STORE);
+  if (s->closed) sdml_use_after_close(L, "store");
+  return s;
+}
+
 /* The field is there: nothing is allocated. */
 static void end_life(lua_State *L) {
   sdml_getcompanion(L, 1);
@@ -107,6 +113,7 @@ static void end_life(lua_State *L) {
 static int close_store(lua_State *L, sdml_store *s, int64_t now) {
   sdm_store *store = s->store;
   end_life(L);
+  sdml_rosters_close(s);
   s->closed = true;
   s->store = NULL;
   return store ? sdm_store_close(store, now) : 0;

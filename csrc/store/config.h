@@ -61,9 +61,15 @@ typedef struct sdm_options {
   int64_t cleaner_backoff_ms;             /* log.cleaner.backoff.ms */
   int64_t linger_ms;                      /* linger.ms: how long acknowledged records may stay in the stage (default 1000) */
   int64_t batch_size;                     /* batch.size: bytes of a stage, at most and by default 65536 */
+  int64_t offsets_partitions;             /* offsets.topic.num.partitions: of __consumer_offsets when it is made */
+  int64_t offsets_segment_bytes;          /* offsets.topic.segment.bytes */
+  int64_t offsets_retention_minutes;      /* offsets.retention.minutes */
+  int64_t offsets_check_interval_ms;      /* offsets.retention.check.interval.ms */
+  int64_t offset_metadata_max_bytes;      /* offset.metadata.max.bytes */
 } sdm_options;
 
 bool sdm_options_has(const char *name);    /* dotted or with underscores */
+int sdm_options_get(const sdm_options *o, const char *name, int64_t *out);     /* of an option that is a whole number; SDM_NOT_FOUND */
 void sdm_options_default(sdm_options *o);
 int sdm_options_apply(sdm_options *o, const sdm_settings *given);      /* SDM_MISUSE as above */
 

@@ -117,6 +117,21 @@ static int last_stable(sdm_log *l, int64_t end, int64_t *out) {
   return rc;
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+int sdm_log_get_bounds(sdm_log *l, sdm_log_bounds *out) {
+  sdm_log_stats s = {.purge_floor = -1};
+  int64_t end, stable = 0;
+  int rc = sdm_log_latest(l, &end);
+  if (rc == 0) rc = last_stable(l, end, &stable);
+  if (rc < 0) return rc;
+  int64_t start = sdm_log_start(l);
+  if (l->control) take_counters(l->control, &s);
+  else take_found(l, &s);
+  *out = (sdm_log_bounds){start, end, least(s.purge_floor, stable - 1), least(s.rewritten_end, stable)};
+  return 0;
+}
+
 int sdm_log_get_stats(sdm_log *l, int64_t now, sdm_log_stats *out) {
   sdm_log_config cfg;
   sdm_cleanable cleanable;

@@ -36,6 +36,11 @@ static const option OPTIONS[] = {
   INT("log.flush.scheduler.interval.ms", MS, FLUSH_SCHEDULER_MAX_MS, 1, INT64_MAX, flush_scheduler_interval_ms),
   INT("log.initial.task.delay.ms", MS, 30000, 0, INT64_MAX, initial_task_delay_ms),
   INT("log.retention.check.interval.ms", MS, 300000, 1, INT64_MAX, retention_check_interval_ms),
+  INT("offset.metadata.max.bytes", BYTES, 4096, 0, INT16_MAX, offset_metadata_max_bytes),
+  INT("offsets.retention.check.interval.ms", MS, 600000, 1, INT64_MAX, offsets_check_interval_ms),
+  INT("offsets.retention.minutes", SDM_UNIT_NONE, 10080, 1, INT32_MAX, offsets_retention_minutes),
+  INT("offsets.topic.num.partitions", SDM_UNIT_NONE, 1, 1, 10000, offsets_partitions),
+  INT("offsets.topic.segment.bytes", BYTES, 104857600, 14, INT32_MAX, offsets_segment_bytes),
 };
 
 enum { COUNT = sizeof OPTIONS / sizeof *OPTIONS };
@@ -64,6 +69,13 @@ static ptrdiff_t find(const char *name) {
 }
 
 bool sdm_options_has(const char *name) { return find(name) >= 0; }
+
+int sdm_options_get(const sdm_options *o, const char *name, int64_t *out) {
+  ptrdiff_t i = find(name);
+  if (i < 0 || OPTIONS[i].rule.kind != SDM_RULE_INT || OPTIONS[i].narrow) return sdm_fail(SDM_NOT_FOUND, "there is no such option: %s", name);
+  memcpy(out, (const char *)o + OPTIONS[i].at, sizeof *out);
+  return 0;
+}
 
 static int refuse_unknown(const char *name) {
   const char *nearest = sdm_rule_nearest(&OPTIONS[0].rule, sizeof *OPTIONS, COUNT, name);

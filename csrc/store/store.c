@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "log/reserve.h"
+#include "store/roster.h"
 
 static sdm_mutex registry_lock = SDM_MUTEX_INIT;
 static sdm_store *registry;
@@ -24,6 +25,7 @@ static void let_go_of_locks(void) {
   for (sdm_store *s = registry; s; s = s->next) {
     let_go(s->env.fs, &s->lock_file);
     let_go(s->env.fs, &s->broker_lock_file);
+    sdm_rosters_let_go(s);
   }
 }
 
@@ -44,6 +46,13 @@ int sdm_store_check_writable(const sdm_store *s) {
 }
 
 bool sdm_store_readonly(const sdm_store *s) { return !s->env.writable; }
+
+int sdm_store_option(sdm_store *s, const char *name, int64_t *out) {
+  sdm_mutex_lock(&s->lock);
+  int rc = sdm_options_get(&s->options, name, out);
+  sdm_mutex_unlock(&s->lock);
+  return rc;
+}
 
 void sdm_store_saw(sdm_store *s, int64_t now) { atomic_store_explicit(&s->last_now, now, memory_order_relaxed); }
 

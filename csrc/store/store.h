@@ -21,6 +21,7 @@
 #define SDM_LOCK_NAME "sediment.lock"
 #define SDM_TOPICS_NAME "sediment.topics"
 #define SDM_STORE_CONTROL_NAME "sediment.control"
+#define SDM_GROUP_PREFIX "sediment.group-"
 #define SDM_CLEAN_SHUTDOWN_NAME ".kafka_cleanshutdown"
 
 enum { SDM_BYTE_ALIVE, SDM_BYTE_GATE, SDM_BYTE_BACKGROUND };
@@ -42,6 +43,7 @@ typedef struct sdm_open_log {
 } sdm_open_log;
 
 typedef struct sdm_background sdm_background;
+typedef struct sdm_roster sdm_roster;
 
 struct sdm_store {
   atomic_int refs;                         /* handles, topics */
@@ -63,6 +65,7 @@ struct sdm_store {
   uint64_t topics_generation;
   sdm_config_set defaults;
   sdm_options options;
+  sdm_roster *rosters;                     /* that are open */
   sdm_flusher *flusher;                    /* NULL: nobody has asked for it */
   sdm_open_log *logs;                      /* ascending by topic id, then partition */
   size_t log_count, log_capacity;
@@ -76,6 +79,7 @@ int sdm_store_close_on(sdm_store *s, int64_t now);
 int sdm_store_check(const sdm_store *s);                   /* closed, forked */
 int sdm_store_check_writable(const sdm_store *s);
 void sdm_store_saw(sdm_store *s, int64_t now);             /* remembers the time of a call */
+int sdm_store_option(sdm_store *s, const char *name, int64_t *out);     /* as sdm_options_get */
 sdm_store *sdm_store_ref(sdm_store *s);
 void sdm_store_unref(sdm_store *s);
 

@@ -77,6 +77,8 @@ void sdm_topic_release(sdm_topic *t) {
 
 const char *sdm_topic_name(const sdm_topic *t) { return t->entry.name; }
 
+void sdm_topic_id(const sdm_topic *t, uint8_t out[SDM_TOPIC_ID_BYTES]) { memcpy(out, t->entry.id.bytes, SDM_TOPIC_ID_BYTES); }
+
 int sdm_topic_partitions(sdm_topic *t) {
   int rc = sdm_topic_check(t);
   return rc < 0 ? rc : t->entry.partitions;
