@@ -17,11 +17,12 @@ local sediment = require "sediment"
 local handle = require "resty.sediment.handle"
 local phase = require "resty.sediment.phase"
 local topic = require "resty.sediment.topic"
+local consumer = require "resty.sediment.consumer"
 local paced_table = require "resty.sediment.table"
 
 local Store, plain_store, relay = handle.Store, handle.plain_store, handle.relay
 
-handle.hand_on(Store, core.store, plain_store, "topics delete_topic stats metrics")
+handle.hand_on(Store, core.store, plain_store, "topics delete_topic stats metrics groups group delete_group")
 handle.hand_on(Store, core.store, plain_store, "maintain import backup verify", phase.to_work)
 
 function Store:topic(name, config)
@@ -38,6 +39,12 @@ function Store:table(name, options)
   local store, message, code = plain_store(self, "table")
   if not store then return nil, message, code end
   return relay("table", pcall(paced_table.open, store, name, options))
+end
+
+function Store:consumer(options)
+  local store, message, code = plain_store(self, "consumer")
+  if not store then return nil, message, code end
+  return relay("consumer", pcall(consumer.open, self, store, options))
 end
 
 function Store:close()

@@ -12,4 +12,41 @@ function check.store(store, method)
   if core.life(store).closed then error("use after close: the store is closed", 3) end
 end
 
+--- A whole number that both Luas have exactly.
+function check.whole(value) return type(value) == "number" and value % 1 == 0 and math.abs(value) <= 2 ^ 53 end
+
+--- Raises at the caller of the method, which is so many functions up.
+function check.refuse(method, number, what, up)
+  error(("bad argument #%d to '%s' (%s)"):format(number, method, what), up + 2)
+end
+
+--- For messages.
+function check.shown(value)
+  if type(value) == "string" then return "'" .. value .. "'" end
+  return type(value) == "number" and tostring(value) or type(value)
+end
+
+--- A table of options, or {} for nil, whose names and types are in `known`; "count" is a whole number of 0 or more. For the method itself.
+function check.options(method, number, given, known)
+  if given == nil then return {} end
+  if type(given) ~= "table" then check.refuse(method, number, "table of options expected, got " .. type(given), 2) end
+  for name, value in pairs(given) do
+    local is = known[name]
+    if not is then check.refuse(method, number, "unknown option " .. check.shown(name), 2) end
+    if is == "count" then
+      local fits = check.whole(value) and value >= 0
+      if not fits then check.refuse(method, number, name .. ": a whole number of 0 or more expected, got " .. check.shown(value), 2) end
+    elseif type(value) ~= is then check.refuse(method, number, name .. ": " .. is .. " expected, got " .. type(value), 2) end
+  end
+  return given
+end
+
+--- The results of a pcall of a C method that a method of the same name has called; what it raised is raised at the caller of that one.
+function check.relay(method, ok, ...)
+  if ok then return ... end
+  local message = ...
+  if type(message) ~= "string" then error(message, 0) end
+  error((message:gsub("^%S*sediment/[%w_]+%.lua:%d+: ", ""):gsub("'%?'", "'" .. method .. "'")), 3)
+end
+
 return check

@@ -10,6 +10,8 @@
 --- method is described in sediment/types.lua. The module has no state of its own and sets no globals; load it in any process, but open
 --- stores after the last fork: handles from before it answer `forked` in the child.
 local core = require "sediment.core"
+local consumer = require "sediment.consumer"
+local groups = require "sediment.groups"
 local metrics = require "sediment.metrics"
 local state_table = require "sediment.table"
 
@@ -21,6 +23,9 @@ end
 
 core.store.table = state_table.open
 core.store.metrics = metrics.of
+core.store.consumer = consumer.open
+core.store.groups, core.store.group, core.store.delete_group = groups.names, groups.describe, groups.delete
+core.store.maintain = groups.maintaining(core.store.maintain)
 
 ---@class sediment
 ---@field _VERSION string

@@ -32,7 +32,8 @@
 ---| "exists"
 ---| "locked" # another version has the store open, or a Kafka broker runs on it
 ---| "forked"
----| "resync"
+---| "resync" # deletions were compacted away before a consumer read them (docs/consumers.md)
+---| "fenced" # a partition is another member's of the consumer group by now
 ---| "policy" # the topic's cleanup.policy does not allow it; fewer partitions than there are
 ---| "busy"
 ---| "unsupported" # a codec that is not built in
@@ -65,6 +66,7 @@ local store = {}
 ---@return sediment.code? code `unknown_topic`, `policy`, `exists`, `readonly`, `io`, `disk_full`, `corrupt`
 function store:topic(name, config) end
 
+---With those that hold the store's own data, as in Kafka: __consumer_offsets, once a group has committed.
 ---@return string[]? names sorted
 ---@return string? message
 ---@return sediment.code? code
@@ -107,6 +109,7 @@ function store:import(topic_name, dir, options) end
 ---@field files_deleted integer files whose deletion delay was over
 ---@field flushed integer partitions made durable
 ---@field failed integer partitions on which something failed
+---@field offsets_expired integer commits of consumer groups that nobody uses any more, and of topics that are gone
 ---@field reason? string what failed last
 
 ---Does at once what is due at `now`, whatever the check intervals: roll, retention, cleaning, delayed deletion, flush.
@@ -179,6 +182,143 @@ function store:verify(options) end
 ---@return string? message
 ---@return sediment.code? code `unknown_topic`, `busy`, `corrupt`, `io`, `unsupported`
 function store:table(topic_name, options) end
+
+-- ---- consumers ----
+
+---@class sediment.consumer_options
+---@field topics string[] at least one; each must be there
+---@field group? string the consumer group, of at most 32767 bytes; nil: none, and nothing is committed
+---@field auto_offset_reset? "earliest"|"latest"|"none" where to begin without a commit, or when the log does not have the offset any more;
+---default "earliest"
+---@field isolation? "committed"|"uncommitted" as of topic:records; default "committed"
+---@field on_corrupt? "fail"|"skip"|fun(topic: string, partition: integer, from: integer, to: integer, message: string) at damage: poll
+---answers `corrupt`, or goes on behind it, telling which offsets are left out (`to` exclusive); default "fail"
+
+---Opens a consumer (docs/consumers.md). With a group it joins at once, and the partitions are divided anew among its members. It is for one
+---Lua state, is left by close, by closing the store, and when the process ends, however.
+---@param options sediment.consumer_options
+---@return sediment.consumer? consumer
+---@return string? message
+---@return sediment.code? code `unknown_topic`, `readonly` (with a group), `busy` (1,024 members), `io`, `corrupt`
+function store:consumer(options) end
+
+---The consumer groups that have committed offsets of topics that are there.
+---@return string[]? names sorted
+---@return string? message
+---@return sediment.code? code
+function store:groups() end
+
+---@param name string
+---@return { members: integer, offsets: table<string, table<integer, { offset: integer, metadata: string, timestamp: integer }>> }? group
+---members: how many live; offsets: by topic and partition
+---@return string? message
+---@return sediment.code? code `not_found`, `readonly`
+function store:group(name) end
+
+---Forgets what a group has committed.
+---@param name string
+---@return true? done
+---@return string? message
+---@return sediment.code? code `busy` (it has members), `not_found`, `readonly`
+function store:delete_group(name) end
+
+---@class sediment.consumer
+local consumer = {} -- luacheck: ignore 241
+
+---@class sediment.record
+---@field topic string
+---@field partition integer
+---@field offset integer
+---@field key? string
+---@field value? string nil: a tombstone
+---@field timestamp integer milliseconds, -1: none
+---@field headers? string[][] { name, value } each
+
+---The next records of the partitions that are this consumer's, in the order of offsets within each; the partitions take turns. Learns of
+---members that came and went. What it gives is delivered, and not committed.
+---@param options? { max?: integer, timeout_ms?: integer } max: of records, default 500 (and about 50 MB); timeout_ms: how long to wait when
+---there is none, default 0
+---@return sediment.record[]? records empty when there are none
+---@return string? message
+---@return sediment.code? code `offset_out_of_range`, `resync`, `corrupt`, `unknown_topic`, `io`, `unsupported`
+function consumer:poll(options) end
+
+---Iterates over records, one at a time; positions are those of the record in hand. Raises what poll answers, as an error object.
+---@param options? { follow?: boolean, timeout_ms?: integer, commit_every?: integer } follow: waits at the end, so long, or for ever;
+---commit_every: commits when so many have been handled, and at the end
+---@return fun(): sediment.record?
+function consumer:records(options) end
+
+---Notes where the group has come to: all of it or nothing. Written on return: it survives the death of any process; with sync = true a loss
+---of power, too.
+---@param what? sediment.record|table<string, table<integer, integer|{ offset: integer, metadata?: string }>> nil: all positions; a record:
+---up to and with it, of its partition; else offsets that come next, by topic and partition
+---@param options? { sync?: boolean }
+---@return true? done
+---@return string? message
+---@return sediment.code? code `fenced`: a partition is another member's by now, nothing was written; `io`, `disk_full`
+function consumer:commit(what, options) end
+
+---What the group has committed of a partition, whoever has it.
+---@param topic string
+---@param p? integer
+---@return integer? offset nil without a message: nothing
+---@return string? metadata the message on failure
+---@return sediment.code? code
+function consumer:committed(topic, p) end
+
+---The offset of the next record that poll gives.
+---@param topic string
+---@param p? integer
+---@return integer? offset
+---@return string? message
+---@return sediment.code? code `fenced`: it is another member's; `unknown_topic`, `unknown_partition`, and as poll
+function consumer:position(topic, p) end
+
+---Goes on elsewhere, with nothing missed (`resync`) up to now. An offset outside the log is found at the next poll, as if retention had
+---passed it.
+---@param topic string
+---@param p integer
+---@param to integer|"earliest"|"latest"|{ time: integer }
+---@return true? done
+---@return string? message
+---@return sediment.code? code as position
+function consumer:seek(topic, p, to) end
+
+---Leaves a partition out of polls until it is resumed; it stays this consumer's.
+---@param topic string
+---@param p? integer
+---@return true? done
+---@return string? message
+---@return sediment.code? code as position
+function consumer:pause(topic, p) end
+
+---@param topic string
+---@param p? integer
+---@return true? done
+---@return string? message
+---@return sediment.code? code as position
+function consumer:resume(topic, p) end
+
+---The partitions that are this consumer's now.
+---@return table<string, integer[]>? partitions by topic, ascending
+---@return string? message
+---@return sediment.code? code
+function consumer:assignment() end
+
+---How many offsets this consumer's partitions have ahead, from the position, else the commit, else the log start.
+---@return { total: integer, topics: table<string, table<integer, integer>> }? lag
+---@return string? message
+---@return sediment.code? code
+function consumer:lag() end
+
+---Leaves the group, whose others take over. Commits nothing. May be called again.
+---@return true? done
+---@return string? message
+---@return sediment.code? code
+function consumer:close() end
+
+-- ---- closing a store ----
 
 ---Seals and checkpoints; what was appended is in its file on return, though not synced. Topics, iterators and tables of the store raise
 ---"use after close" from then on. May be called again. When the `clock` raises, the store closes with the last time that it told, and then

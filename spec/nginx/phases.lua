@@ -3,7 +3,7 @@ local sediment = require "resty.sediment"
 
 local phases = { outcomes = {} }
 
-local store, topic, state, extra
+local store, topic, state, consumer, extra
 
 local CALLS = {
   { "open", function() return sediment.open(phases.path) end },
@@ -35,6 +35,18 @@ local CALLS = {
   end },
   { "update", function() return state and state:update() end },
   { "get", function() return state and state:get "k" end },
+  { "consumer", function()
+    local opened = assert(store:consumer { group = "g", topics = { "t" } })
+    if consumer then opened:close() else consumer = opened end
+  end },
+  { "poll", function() return consumer and assert(consumer:poll()) end },
+  { "poll{timeout_ms=}", function() return consumer and assert(consumer:poll { timeout_ms = 1 }) end },
+  { "commit", function() return consumer and assert(consumer:commit()) end },
+  { "consumer:records{follow=true}", function() return consumer and consumer:records { follow = true, timeout_ms = 1 } () end },
+  { "commit{sync=true}", function() return consumer and assert(consumer:commit(nil, { sync = true })) end },
+  { "groups", function() return store:groups() end },
+  { "group", function() return store:group "g" end },
+  { "delete_group", function() return store:delete_group "none" end },
   { "flush", function() return topic:flush() end },
   { "delete_records", function() return topic:delete_records(0) end },
   { "retain", function() return topic:retain() end },

@@ -1,0 +1,468 @@
+-- Consumers: reading topics together with the other members of a group, or alone.
+--
+-- A consumer has a *share* for each partition that it reads: where it stands, and a reader that stays open between polls. What the
+-- position says has been delivered; what is committed is up to the program.
+local core = require "sediment.core"
+local check = require "sediment.check"
+local group = require "sediment.group"
+local groups = require "sediment.groups"
+local offsets = require "sediment.offsets"
+local Share = require "sediment.share"
+
+local Consumer = {}
+Consumer.__index = Consumer
+Consumer.__name = "sediment.consumer"
+
+local MAX_RECORDS, MAX_BYTES = 500, 50 * 1024 * 1024     -- Kafka's max.poll.records and fetch.max.bytes
+local SLICE = 50                                         -- milliseconds between looks for members that came and went
+
+-- ------------------------------------------------------------------------------------------------------------------------------ checks
+
+local function check_self(self, method, level)
+  level = level or 3
+  if getmetatable(self) ~= Consumer then
+    error("bad argument #1 to '" .. method .. "' (sediment.consumer expected, got " .. type(self) .. "; call it with ':')", level)
+  end
+  if self.closed then error("use after close: the consumer is closed", level) end
+  if self.life.closed then error("use after close: the store is closed", level) end
+end
+
+-- ------------------------------------------------------------------------------------------------------------------------------ shares
+
+-- Shares for what is assigned: those that stay keep where they stand. In the order of topics as they were given, and of partitions.
+local function reshare(self, assignment)
+  local shares, by_topic = {}, {}
+  for _, topic in ipairs(self.topics) do
+    local numbers, before, mine = assignment[topic] or {}, self.by_topic[topic] or {}, {}
+    for p = 0, (self.counts[topic] or 0) - 1 do
+      if numbers[p] then
+        local share = before[p]
+        if not share or share.number ~= numbers[p] then share = Share.new(topic, p, numbers[p]) end
+        before[p] = before[p] ~= share and before[p] or nil
+        mine[p], shares[#shares + 1] = share, share
+      end
+    end
+    for _, share in pairs(before) do Share.drop_reader(share) end
+    by_topic[topic] = mine
+  end
+  self.shares, self.by_topic = shares, by_topic
+  if self.cursor > #shares then self.cursor = 1 end
+end
+
+-- All partitions of all topics, for one without a group.
+local function everything(self)
+  local assignment, changed = {}, false
+  for _, topic in ipairs(self.topics) do
+    local count = Share.count_of(self, topic)
+    changed = changed or self.counts[topic] ~= count
+    self.counts[topic], assignment[topic] = count, {}
+    for p = 0, count - 1 do assignment[topic][p] = 0 end
+  end
+  if changed then reshare(self, assignment) end
+  return true
+end
+
+-- Takes over what has changed in the group or in the topics.
+local function refresh(self)
+  if not self.member then return everything(self) end
+  local changed, message, code = self.member:refresh()
+  if changed == nil then return nil, message, code end
+  if changed or self.fresh then
+    self.fresh, self.counts = false, self.member.counts
+    reshare(self, self.member.assignment)
+  end
+  return true
+end
+
+-- Records of all shares in turn, beginning behind the one that was read last. A failure of the first of them is told at once; the next
+-- call begins behind it, so that it keeps nobody from the others.
+local function fetch(self, max)
+  local list, bytes_left, count = {}, MAX_BYTES, #self.shares
+  local message, code
+  for _ = 1, count do
+    local share = self.shares[self.cursor]
+    if not share.paused and #list < max and bytes_left > 0 then
+      local bytes, why, what = Share.read(self, share, list, max - #list, bytes_left)
+      if bytes then bytes_left = bytes_left - bytes elseif not message then message, code = why, what end
+    end
+    if #list >= max or bytes_left <= 0 or (message and #list == 0) then
+      self.cursor = self.cursor % count + 1
+      break
+    end
+    self.cursor = self.cursor % count + 1
+  end
+  if message and #list == 0 then return nil, message, code end
+  return list
+end
+
+-- What can be waited for: { topic, partition, offset, ... }.
+local function awaited(self)
+  local list = {}
+  for _, share in ipairs(self.shares) do
+    local topic = not share.paused and share.position and self.handles[share.topic]
+    if topic then
+      list[#list + 1], list[#list + 2], list[#list + 3] = topic, share.partition, share.position
+    end
+  end
+  return list
+end
+
+-- Until a share may have more, the members have changed, or the time is over.
+local function wait(self, left)
+  local list = awaited(self)
+  return self.wait_any(list, math.min(left, self.member and SLICE or left))
+end
+
+-- A missing topic is told of, and the others go on.
+local function missing(self)
+  for _, name in ipairs(self.topics) do
+    if (self.counts[name] or 0) == 0 then return name end
+  end
+end
+
+local function poll(self, max, timeout_ms)
+  local until_ms = timeout_ms > 0 and core.monotonic_ms() + timeout_ms
+  while true do
+    local done, message, code = refresh(self)
+    if not done then return nil, message, code end
+    local list
+    list, message, code = fetch(self, max)
+    if not list or #list > 0 then return list, message, code end
+    local name = missing(self)
+    if name then return nil, "there is no topic '" .. name .. "' (any more)", "unknown_topic" end
+    local left = until_ms and until_ms - core.monotonic_ms() or 0
+    if left <= 0 then return list end
+    done, message, code = wait(self, left)
+    if done == nil then return nil, message, code end
+    if done == "over" then return list end
+  end
+end
+
+local POLL = { max = "count", timeout_ms = "count" }
+
+function Consumer:poll(options)
+  check_self(self, "poll")
+  options = check.options("poll", 1, options, POLL)
+  return poll(self, options.max or MAX_RECORDS, options.timeout_ms or 0)
+end
+
+-- -------------------------------------------------------------------------------------------------------------------------- commits
+
+-- A record, as poll gives it.
+local function is_record(what) return type(what.topic) == "string" and check.whole(what.partition) and check.whole(what.offset) end
+
+local function share_of(self, topic, p) return self.by_topic[topic] and self.by_topic[topic][p] end
+
+local GIVEN = "a record, or {topic = {[partition] = offset}}, expected"
+
+-- What stands in { topic = { [p] = offset or { offset =, metadata = } } }.
+local function list_given(self, what)
+  local list, most = {}, core.option(self.store, "offset.metadata.max.bytes")
+  for topic, partitions in pairs(what) do
+    if type(topic) ~= "string" or type(partitions) ~= "table" then check.refuse("commit", 1, GIVEN, 2) end
+    for p, offset in pairs(partitions) do
+      local metadata = type(offset) == "table" and offset.metadata or nil
+      if type(offset) == "table" then offset = offset.offset end
+      local fits = check.whole(p) and check.whole(offset) and offset >= 0
+      if not fits then check.refuse("commit", 1, topic .. ": [partition] = offset expected", 2) end
+      if metadata ~= nil and (type(metadata) ~= "string" or #metadata > most) then
+        check.refuse("commit", 1, ("metadata: a string of at most %d bytes expected"):format(most), 2)
+      end
+      list[#list + 1] = { topic = topic, partition = p, offset = offset, metadata = metadata }
+    end
+  end
+  return list
+end
+
+-- The positions that have moved since they were committed.
+local function list_moved(self)
+  local list = {}
+  for _, share in ipairs(self.shares) do
+    if share.position and share.position ~= share.committed and not share.wants_resync then
+      list[#list + 1] = { topic = share.topic, partition = share.partition, offset = share.position }
+    end
+  end
+  return list
+end
+
+local function to_commit(self, what)
+  if what == nil then return list_moved(self) end
+  if type(what) ~= "table" then check.refuse("commit", 1, GIVEN .. ", got " .. type(what), 2) end
+  if is_record(what) then return { { topic = what.topic, partition = what.partition, offset = what.offset + 1 } } end
+  return list_given(self, what)
+end
+
+local COMMIT = { sync = "boolean" }
+
+function Consumer:commit(what, options)
+  check_self(self, "commit")
+  if not self.commits then error("commit: this consumer has no group; give group= to store:consumer", 2) end
+  options = check.options("commit", 2, options, COMMIT)
+  local list = to_commit(self, what)
+  for _, c in ipairs(list) do
+    local share = share_of(self, c.topic, c.partition)
+    c.number, c.topic_id = share and share.number, share and share.topic_id
+  end
+  if #list == 0 and not options.sync then return true end
+  local done, message, code = self.member:while_owned(list, function() return self.commits:put(list) end)
+  if done and options.sync then done, message, code = self.commits:flush() end
+  if not done then return nil, message, code end
+  for _, c in ipairs(list) do share_of(self, c.topic, c.partition).committed = c.offset end
+  return true
+end
+
+local function check_partition(method, topic, p)
+  if type(topic) ~= "string" then check.refuse(method, 1, "topic: string expected, got " .. type(topic), 2) end
+  if p ~= nil and not check.whole(p) then check.refuse(method, 2, "partition: a whole number expected, got " .. check.shown(p), 2) end
+  return p or 0
+end
+
+function Consumer:committed(topic, p)
+  check_self(self, "committed")
+  p = check_partition("committed", topic, p)
+  if not self.commits then return nil end
+  local handle = Share.topic_of(self, topic)
+  local commit, message, code = self.commits:get(topic, p, handle and core.topic_id(handle))
+  if not commit then return nil, message, code end
+  return commit.offset, commit.metadata
+end
+
+-- ------------------------------------------------------------------------------------------------------------------------- positions
+
+local function own_share(self, topic, p)
+  local done, message, code = refresh(self)
+  if not done then return nil, message, code end
+  local share = share_of(self, topic, p)
+  if share then return share end
+  local count = self.counts[topic]
+  if not count then return nil, ("the consumer does not read topic '%s'"):format(topic), "unknown_topic" end
+  if p >= count or p < 0 then return nil, ("topic '%s' has no partition %.0f; it has %d"):format(topic, p, count), "unknown_partition" end
+  return nil, ("%s-%.0f is another member's"):format(topic, p), "fenced"
+end
+
+function Consumer:position(topic, p)
+  check_self(self, "position")
+  local share, message, code = own_share(self, topic, check_partition("position", topic, p))
+  if not share then return nil, message, code end
+  local done
+  done, message, code = Share.locate(self, share)
+  if not done then return nil, message, code end
+  return share.position
+end
+
+local function seek_target(topic, p, to, start, log_end)
+  if to == "earliest" then return start end
+  if to == "latest" then return log_end end
+  if type(to) == "table" then
+    local offset, message, code = topic:offset_for_time(to.time, p)
+    if not offset and message then return nil, message, code end
+    return offset or log_end
+  end
+  return to
+end
+
+function Consumer:seek(topic, p, to)
+  check_self(self, "seek")
+  p = check_partition("seek", topic, p)
+  local is_time = type(to) == "table" and check.whole(to.time) and next(to, next(to)) == nil
+  if to ~= "earliest" and to ~= "latest" and not is_time and not (check.whole(to) and to >= 0) then
+    check.refuse("seek", 3, "an offset, \"earliest\", \"latest\" or {time = ms} expected, got " .. check.shown(to), 1)
+  end
+  local share, message, code = own_share(self, topic, p)
+  if not share then return nil, message, code end
+  local handle
+  handle, message, code = Share.topic_of(self, topic)
+  if not handle then return nil, message, code end
+  local start, log_end, floor = core.bounds(handle, share.partition)
+  if not start then return nil, log_end, floor end
+  local offset
+  offset, message, code = seek_target(handle, share.partition, to, start, log_end)
+  if not offset then return nil, message, code end
+  share.topic_id = core.topic_id(handle)
+  return Share.stand(share, offset, floor)
+end
+
+local function set_paused(self, topic, p, paused)
+  local share, message, code = own_share(self, topic, p)
+  if not share then return nil, message, code end
+  share.paused = paused
+  return true
+end
+
+function Consumer:pause(topic, p)
+  check_self(self, "pause")
+  return set_paused(self, topic, check_partition("pause", topic, p), true)
+end
+
+function Consumer:resume(topic, p)
+  check_self(self, "resume")
+  return set_paused(self, topic, check_partition("resume", topic, p), false)
+end
+
+function Consumer:assignment()
+  check_self(self, "assignment")
+  local done, message, code = refresh(self)
+  if not done then return nil, message, code end
+  local out = {}
+  for _, share in ipairs(self.shares) do
+    out[share.topic] = out[share.topic] or {}
+    table.insert(out[share.topic], share.partition)
+  end
+  return out
+end
+
+-- How far a share is from the end of the log.
+local function lag_of(self, share)
+  local topic, message, code = Share.topic_of(self, share.topic)
+  if not topic then return nil, message, code end
+  local start, log_end, floor = core.bounds(topic, share.partition)
+  if not start then return nil, log_end, floor end
+  local from = share.position
+  if not from and self.commits then
+    local commit
+    commit, message, code = self.commits:get(share.topic, share.partition, core.topic_id(topic))
+    if message then return nil, message, code end
+    from = commit and commit.offset
+  end
+  return math.max(0, log_end - math.max(from or start, start))
+end
+
+function Consumer:lag()
+  check_self(self, "lag")
+  local done, message, code = refresh(self)
+  if not done then return nil, message, code end
+  local lag = { total = 0, topics = {} }
+  for _, share in ipairs(self.shares) do
+    local n
+    n, message, code = lag_of(self, share)
+    if not n then return nil, message, code end
+    lag.topics[share.topic] = lag.topics[share.topic] or {}
+    lag.topics[share.topic][share.partition], lag.total = n, lag.total + n
+  end
+  return lag
+end
+
+-- ------------------------------------------------------------------------------------------------------------------------- iterating
+
+local ERROR = { __name = "sediment.error", __tostring = function(e) return e.message end }
+
+local function or_throw(result, message, code)
+  if result == nil then error(setmetatable({ message = message, code = code }, ERROR), 0) end
+  return result
+end
+
+local RECORDS = { follow = "boolean", timeout_ms = "count", commit_every = "count" }
+
+-- Positions move record by record: when the body of the loop runs, what it has been given is all that they have passed.
+function Consumer:records(options)
+  check_self(self, "records")
+  options = check.options("records", 1, options, RECORDS)
+  local every, timeout_ms = options.commit_every, options.follow and (options.timeout_ms or 2 ^ 53) or 0
+  if every and not self.commits then check.refuse("records", 1, "commit_every: this consumer has no group", 1) end
+  local since = 0
+  return function()
+    check_self(self, "records", 3)
+    if every and since >= every then
+      or_throw(self:commit())
+      since = 0
+    end
+    local list = or_throw(poll(self, 1, timeout_ms))
+    since = since + 1
+    if list[1] then return list[1] end
+    if every then or_throw(self:commit()) end
+    return nil
+  end
+end
+
+-- ------------------------------------------------------------------------------------------------------------------- opening and closing
+
+function Consumer:close()
+  if getmetatable(self) ~= Consumer then check_self(self, "close") end
+  if self.closed then return true end
+  self.closed = true
+  for _, share in ipairs(self.shares) do Share.drop_reader(share) end
+  if not self.member or self.life.closed then return true end
+  local done, message, code = self.member:leave()
+  if done and self.member.is_last then done, message, code = self.commits:note_empty(true) end
+  if not done then return nil, message, code end
+  return true
+end
+
+Consumer.__close = Consumer.close
+
+function Consumer:__tostring()
+  return ("sediment.consumer (%s)"):format(self.closed and "closed" or self.name or "no group")
+end
+
+local OPEN = { group = "string", topics = "table", auto_offset_reset = "string", isolation = "string", on_corrupt = "any" }
+local RESETS = { earliest = true, latest = true, none = true }
+local ISOLATIONS = { committed = false, read_committed = false, uncommitted = true, read_uncommitted = true }
+
+local function check_topics(topics)
+  if type(topics) ~= "table" or #topics == 0 then check.refuse("consumer", 1, "topics: a list of names expected", 3) end
+  local list, seen = {}, {}
+  for i, name in ipairs(topics) do
+    if type(name) ~= "string" then check.refuse("consumer", 1, "topics: names expected, got " .. type(name), 3) end
+    if not seen[name] then list[#list + 1] = name end
+    seen[name] = i
+  end
+  return list
+end
+
+local function check_open(options)
+  if type(options) ~= "table" then check.refuse("consumer", 1, "table of options expected, got " .. type(options), 2) end
+  for name, value in pairs(options) do
+    local is = OPEN[name]
+    if not is then check.refuse("consumer", 1, "unknown option " .. check.shown(name), 2) end
+    if is ~= "any" and type(value) ~= is then check.refuse("consumer", 1, name .. ": " .. is .. " expected, got " .. type(value), 2) end
+  end
+  local on_corrupt = options.on_corrupt or "fail"
+  if options.group == "" then check.refuse("consumer", 1, "group: a name expected, got ''", 2) end
+  if options.group and #options.group > 32767 then check.refuse("consumer", 1, "group: a name of at most 32767 bytes expected", 2) end
+  local reset = options.auto_offset_reset or "earliest"
+  if not RESETS[reset] then
+    check.refuse("consumer", 1, "auto_offset_reset: \"earliest\", \"latest\" or \"none\" expected, got " .. check.shown(reset), 2)
+  end
+  if ISOLATIONS[options.isolation or "committed"] == nil then
+    check.refuse("consumer", 1, "isolation: \"committed\" or \"uncommitted\" expected, got " .. check.shown(options.isolation), 2)
+  end
+  if type(on_corrupt) ~= "function" and on_corrupt ~= "fail" and on_corrupt ~= "skip" then
+    check.refuse("consumer", 1, "on_corrupt: \"fail\", \"skip\" or a function expected, got " .. check.shown(on_corrupt), 2)
+  end
+  return check_topics(options.topics), on_corrupt ~= "fail" and on_corrupt
+end
+
+-- store:consumer{...}; described in sediment/types.lua.
+local function open(store, options)
+  check.store(store, "consumer")
+  local topics, on_corrupt = check_open(options)
+  local self = setmetatable({
+    store = store, life = core.life(store), topics = topics, name = options.group, handles = {}, closed = false,
+    reset = options.auto_offset_reset or "earliest", uncommitted = ISOLATIONS[options.isolation or "committed"], on_corrupt = on_corrupt,
+    shares = {}, by_topic = {},           -- in their order; topic -> partition -> share
+    counts = {},                          -- topic -> partitions, 0 when it is missing
+    cursor = 1,                           -- which share is read next
+    fresh = true,                         -- the member's assignment is not taken over yet
+    wait_any = core.wait_any,
+  }, Consumer)
+  for _, name in ipairs(topics) do
+    local topic, message, code = Share.topic_of(self, name)
+    if not topic then return nil, message, code end
+  end
+  if not self.name then
+    everything(self)
+    return self
+  end
+  groups.expire_now_and_then(store)
+  self.commits = offsets.of_group(store, self.name)
+  local message, code
+  self.member, message, code = group.join(store, self.name, topics, function(name) return Share.count_of(self, name) end)
+  if not self.member then return nil, message, code end
+  local done
+  done, message, code = self.commits:note_empty(false)
+  if not done then return nil, message, code end
+  refresh(self)
+  return self
+end
+
+return { open = open }
