@@ -36,6 +36,7 @@ part "model" python3 spec/kafka/differ.py --model --n $(((n + 2) / 3)) --seed "$
 part "bugs planted" python3 spec/kafka/selftest.py --lua "${luas%% *}"
 for lua in $luas; do
     part "codecs, $lua" env LUA="$lua" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/codecs "$LUA"'
+    part "groups, $lua" env LUA="$lua" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/groups "$LUA"'
     part "survivors, $lua" env LUA="$lua" SEED="$seed" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/survivors --lua "$LUA" --n 30 --seed "$SEED"'
     part "brokers, $lua" spec/kafka/brokers "$lua"
 done
