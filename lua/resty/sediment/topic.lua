@@ -167,10 +167,13 @@ local function synced(self, topic, p, offset, second)
   return nil, ("offset %.0f was appended, but may not be on the disk: %s"):format(offset, message), code == "disk_full" and code or "io"
 end
 
+-- By tail calls, which need no pcall: what they raise names the caller's line, since this file is not on the stack.
+local plain_append, plain_append_batch = core.topic.append, core.topic.append_batch
+
 function Topic:append(key, value, options)
   local topic, message, code = plain_topic(self, "append")
   if not topic then return nil, message, code end
-  if not syncs(options, "append") then return relay("append", pcall(core.topic.append, topic, key, value, options)) end
+  if not syncs(options, "append") then return plain_append(topic, key, value, options) end
   local offset, p, why = relay_to(3, "append", pcall(core.topic.append, topic, key, value, copy_with(options, "sync", nil)))
   if not offset then return nil, p, why end
   return synced(self, topic, p, offset, p)
@@ -179,7 +182,7 @@ end
 function Topic:append_batch(records, options)
   local topic, message, code = plain_topic(self, "append_batch")
   if not topic then return nil, message, code end
-  if not syncs(options, "append_batch") then return relay("append_batch", pcall(core.topic.append_batch, topic, records, options)) end
+  if not syncs(options, "append_batch") then return plain_append_batch(topic, records, options) end
   local first, last, p = relay_to(3, "append_batch", pcall(core.append_batch, topic, records, copy_with(options, "sync", nil)))
   if not first then return nil, last, p end
   return synced(self, topic, p, first, last)
