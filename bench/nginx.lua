@@ -30,7 +30,7 @@ assert(disk.run(("rm -rf '%s' && mkdir '%s'"):format(folder, folder)) == 0)
 local HTTP = [[
   %s
   server {
-    listen %s;
+    listen ADDRESS;
     keepalive_timeout 60;
     keepalive_requests 1000000000;
     %s
@@ -47,14 +47,12 @@ local workers = math.max(1, math.min(2, tonumber(shell "nproc") - 1))
 
 local function start(list)
   local locations = {}
-  for i, way in ipairs(list) do
-    locations[i] = ("location = /%s { content_by_lua_block { answer() %s } %s }"):format(way.path, way.content or "", way.rest or "")
-  end
-  local function in_folder(text) return (text:gsub("DIR", folder)) end
+  for i, way in ipairs(list) do locations[i] = ways.location(way) end
+  local function filled(text) return (text:gsub("DIR", folder):gsub("ADDRESS", ADDRESS)) end
   return server.start {
     workers = workers,
-    init_worker = in_folder(ways.init_worker),
-    http = in_folder(HTTP:format(ways.http, ADDRESS, table.concat(locations, "\n    "))),
+    init_worker = filled(ways.init_worker),
+    http = filled(HTTP:format(ways.http, table.concat(locations, "\n    "))),
     server = SERVER,
   }
 end
@@ -85,26 +83,29 @@ local function wrk(way, seconds)
   return tonumber(responses), tonumber(took), tonumber(median), tonumber(late)
 end
 
+-- Requests of a way since nginx had had `before`.
+local function requests_since(before, way) return (requests() - before) / (way.requests or 1) end
+
 -- Some ways keep the last records a while after wrk has gone.
 local function check_kept(way, before)
   if not way.kept then return end
   local wanted, kept
   for _ = 1, WAIT do
-    wanted, kept = requests() - before, way.kept(folder) - (way.had or 0)
+    wanted, kept = requests_since(before, way), way.kept(folder) - (way.had or 0)
     if kept == wanted then
       way.had = (way.had or 0) + kept
       return
     end
     shell "sleep 0.1"
   end
-  error(("%s: %d requests, %d records"):format(way.name, wanted, kept))
+  error(("%s: %s requests, %s records"):format(way.name, wanted, kept))
 end
 
 local function turn(way, seconds)
   local before, cpu_before = requests(), cpu()
   local responses, took, median, late = wrk(way, seconds)
-  local used, had = cpu() - cpu_before, requests() - before
-  assert(had >= responses and had <= responses + CONNECTIONS, ("wrk counts %d responses, nginx %d requests"):format(responses, had))
+  local used, had = cpu() - cpu_before, requests_since(before, way)
+  assert(had >= responses and had <= responses + CONNECTIONS, ("wrk counts %s responses, nginx %s requests"):format(responses, had))
   check_kept(way, before)
   return { rate = responses / took, median = median, late = late, cpu = used / had }
 end
