@@ -279,6 +279,14 @@ bench: all build/bench/figures build/bench/processes build/bench/5.4/floor.so bu
 	@build/bench/processes
 	@for v in 5.4 luajit; do lua=$$([ $$v = 5.4 ] && echo '$(LUA54)' || echo '$(LUAJIT)'); \
 	  (eval "$$(sh tools/env.sh $$lua)"; LUA_CPATH="build/bench/$$v/?.so;$$LUA_CPATH" $$lua bench/figures.lua $(ARGS)) || exit 1; done
+	@$(MAKE) bench-nginx
+
+.PHONY: bench-nginx
+bench-nginx: all  ## requests of a real nginx that keeps a record of each, by Sediment and by other ways (SECONDS=1 a turn)
+	@$(CHECK_NUMBERS)
+	@sh tools/install-deps.sh bench
+	@mkdir -p build/bench/data
+	@eval "$$(sh tools/env.sh '$(LUA)')"; LUA_PATH="bench/?.lua;spec/?.lua;$$LUA_PATH" '$(LUA)' bench/nginx.lua $(SECONDS)
 
 # ---- installing: for both Luas, or for one with LUA=... on the command line ----
 
