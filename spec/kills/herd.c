@@ -15,6 +15,11 @@ test_random the_random;
 
 uint64_t choose(uint64_t n) { return test_random_below(&the_random, n); }
 
+void note_latency(latencies *l, int64_t ns) {
+  if (l->count < sizeof l->ns / sizeof *l->ns) l->ns[l->count] = ns;
+  l->count++;
+}
+
 /* ---- the end ---- */
 
 static void print_slot(const slot *s) {
@@ -22,6 +27,11 @@ static void print_slot(const slot *s) {
          !lives(s) ? "dead" : s->stopped ? "stopped" : "alive", (unsigned long long)atomic_load(&s->progress), (long long)atomic_load(&s->goal),
          atomic_load(&s->begun), atomic_load(&s->quota));
   for (int i = 0; i < LOCKS; i++) printf(" %d/%d", atomic_load(&s->held[i]), atomic_load(&s->near[i]));
+  int follows = atomic_load(&s->follows);
+  if (follows > 0) {
+    printf(", stands in %s at %lld%s; its end: %lld", topic_names[follows - 1], (long long)atomic_load(&s->seen), atomic_load(&s->waits) ? ", waits" : "",
+           (long long)atomic_load(&the_ledger->topics[follows - 1].end));
+  }
   printf("\n");
 }
 
@@ -82,6 +92,8 @@ static void note_kill(const slot *s) {
   f->kills[reached ? WAY_CALL : s->way]++;
   f->holding += any > 0;
   f->holding_end += end > 0;
+  f->killed_waiting += atomic_load(&s->waits);
+  f->killed_copying += atomic_load(&s->copying);
   if (reached) f->at_call[reached - 1]++;
 }
 
@@ -91,6 +103,7 @@ void note_end(slot *s, int status) {
   bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0 && (s->role == ROLE_VERIFIER || s->role == ROLE_ORPHAN);
   s->pid = 0;
   s->stopped = false;
+  atomic_fetch_add(&the_herd->deaths, 1);
   if (killed) note_kill(s);
   if (killed || ended) return;
   check_failed();
@@ -161,6 +174,9 @@ static void let_go(slot *s) {
   atomic_store(&s->forks, false);
   atomic_store(&s->pauses, false);
   atomic_store(&s->goal, UINT64_MAX);
+  atomic_store(&s->follows, 0);
+  atomic_store(&s->waits, false);
+  atomic_store(&s->copying, false);
   s->doomed = false;
 }
 
@@ -229,7 +245,8 @@ static void handle(int number, void (*handler)(int)) {
 }
 
 void herd_begin(void) {
-  static const slot_role roles[SLOTS] = {[SLOT_READERS] = ROLE_READER, ROLE_READER, ROLE_CLEANER, ROLE_CLEANER, ROLE_KEEPER, ROLE_VERIFIER, ROLE_ORPHAN};
+  static const slot_role roles[SLOTS] = {[SLOT_READERS] = ROLE_READER, ROLE_READER, ROLE_CLEANER, ROLE_CLEANER, ROLE_KEEPER, ROLE_FOLLOWER, ROLE_FOLLOWER, ROLE_COPIER,
+                                          ROLE_VERIFIER, ROLE_ORPHAN};
   the_herd = share(sizeof *the_herd);
   the_herd->driver = getpid();
   for (int i = 0; i < SLOTS; i++) the_herd->slots[i].role = roles[i];

@@ -63,6 +63,6 @@ _Noreturn void wrong(const char *format, ...) {
 }
 
 const char *role_name(slot_role role) {
-  static const char *const names[] = {"writer", "reader", "cleaner", "keeper", "verifier", "orphan"};
+  static const char *const names[] = {"writer", "reader", "cleaner", "keeper", "follower", "copier", "verifier", "orphan"};
   return names[role];
 }
