@@ -17,17 +17,17 @@ typedef struct follower {
 /* ---- sleeping ---- */
 
 static uint32_t *awaited;                  /* the word on which it sleeps */
-static uint64_t deaths;                    /* how many there were when this wait began */
+static uint32_t deaths;                    /* how many there were when this wait began */
 
 bool __real_sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms);
 bool __wrap_sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms);
 
 bool __wrap_sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms) {
-  if (word != awaited) return __real_sdm_futex_wait(word, seen, timeout_ms);
-  bool going_on = true;
+  bool real = word != awaited || atomic_load(&the_herd->deaths) != deaths, going_on;
+  if (real) return __real_sdm_futex_wait(word, seen, timeout_ms);
   atomic_store(&me->waits, true);
-  do going_on = __real_sdm_futex_wait(word, seen, timeout_ms);
-  while (going_on && atomic_load((_Atomic uint32_t *)word) == seen && atomic_load(&the_herd->deaths) == deaths);
+  int rc = futex_wait_for_either((_Atomic uint32_t *)word, seen, &the_herd->deaths, deaths);
+  going_on = rc < 0 ? __real_sdm_futex_wait(word, seen, timeout_ms) : rc > 0;
   atomic_store(&me->waits, false);
   return going_on;
 }

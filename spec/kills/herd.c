@@ -104,6 +104,7 @@ void note_end(slot *s, int status) {
   s->pid = 0;
   s->stopped = false;
   atomic_fetch_add(&the_herd->deaths, 1);
+  futex_wake(&the_herd->deaths);
   if (killed) note_kill(s);
   if (killed || ended) return;
   check_failed();
@@ -244,12 +245,19 @@ static void handle(int number, void (*handler)(int)) {
   sigaction(number, &a, NULL);
 }
 
+/* Followers sleep until there is news or somebody has died (follower.h): both at once can be waited for since Linux 5.16. */
+static void look_at_kernel(void) {
+  _Atomic uint32_t word = 0;
+  if (futex_wait_for_either(&word, 1, &word, 1) < 0) printf("this kernel cannot wait for two words at once: wake-ups that are lost are not looked for\n");
+}
+
 void herd_begin(void) {
   static const slot_role roles[SLOTS] = {[SLOT_READERS] = ROLE_READER, ROLE_READER, ROLE_CLEANER, ROLE_CLEANER, ROLE_KEEPER, ROLE_FOLLOWER, ROLE_FOLLOWER, ROLE_COPIER,
                                           ROLE_VERIFIER, ROLE_ORPHAN};
   the_herd = share(sizeof *the_herd);
   the_herd->driver = getpid();
   for (int i = 0; i < SLOTS; i++) the_herd->slots[i].role = roles[i];
+  look_at_kernel();
   handle(SIGCHLD, on_child);
   handle(SIGALRM, on_alarm);
   leave_in_order();                        /* so do its processes, and go on: the driver ends them */

@@ -65,7 +65,7 @@ typedef struct herd {
   char folder[120], store[200];            /* paths: of all stores; of the one in use */
   uint64_t seed;                           /* of this store's life */
   _Atomic bool watched;                    /* who is about to wait for a lock tells it, and a follower that has read something */
-  _Atomic uint64_t deaths;                 /* that the driver has seen */
+  _Atomic uint32_t deaths;                 /* a futex: that the driver has seen */
   _Atomic uint64_t copies, refused;        /* backups that were done and checked; that were interrupted, and do not open */
   _Atomic uint64_t inherited[LOCKS];       /* locks whose last owner had died, as who got them was told */
   pid_t driver;
@@ -82,6 +82,7 @@ int64_t now_ns(void);                      /* by the monotonic clock */
 void *share(size_t size);                  /* zeroed memory that children have, too; does not return without */
 void tell_news(void);
 void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns);        /* -1: for ever */
+int futex_wait_for_either(_Atomic uint32_t *a, uint32_t seen_a, _Atomic uint32_t *b, uint32_t seen_b);       /* 0: a signal; -1: this kernel cannot */
 void futex_wake(_Atomic uint32_t *word);
 void add_progress(uint64_t n);
 
