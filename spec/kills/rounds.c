@@ -318,7 +318,7 @@ static void note_hearing(const slot *s, int64_t since) {
 static void tell_one(slot *s) {
   int64_t since = now_ns();
   set_goal(s, 1);
-  atomic_fetch_add(&s->quota, 1);
+  atomic_store(&s->quota, atomic_load(&s->begun) + 1);     /* it may have begun one more than it was halted at */
   futex_wake(&s->quota);
   await(has_appended, s, STUCK_S, "a writer appends once");
   await_followers();
