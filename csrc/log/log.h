@@ -25,6 +25,7 @@ typedef struct sdm_env {
   uint8_t boot_id[SDM_BOOT_ID];
   uint64_t incarnation;                    /* control pages of other incarnations are taken over and made anew */
   sdm_shared_mutex *checkpoint_lock;       /* guards the checkpoint files of the root; NULL when not writable */
+  struct sdm_offsets_memory *offsets;      /* what they hold, for a while in which nobody else can change them (offsets.h); else NULL */
   sdm_file *lock_file;                     /* in which each process that has a partition open holds a byte; NULL: nobody else can have it open */
   atomic_bool reserve_used;                /* the disk was full: reserve.h */
   atomic_bool stopping;                    /* the store is about to close: long work ends early */

@@ -186,7 +186,7 @@ static int check_never_made(sdm_store *s, const char *topic, int32_t partition) 
   int rc = 0;
   for (size_t i = 0; rc == 0 && i < CHECKPOINTS; i++) {
     int64_t offset = -1;
-    rc = sdm_offsets_read(s->env.fs, s->env.root, checkpoints[i], topic, partition, &offset);
+    rc = sdm_offsets_find(&s->env, checkpoints[i], topic, partition, &offset);
     had = had || offset > 0;
   }
   if (rc == 0) rc = s->env.fs->list(s->env.fs, s->env.root, &names);
