@@ -112,12 +112,24 @@ void note_end(slot *s, int status) {
   give_up("%s %d ended by itself, exit status %d", role_name(s->role), (int)(s - the_herd->slots), WEXITSTATUS(status));
 }
 
+void go_on(slot *s) {
+  s->stopped = s->to_stop = false;
+  if (s->signal == SIGSTOP) atomic_store(&s->reached, 0);
+  kill(s->pid, SIGCONT);
+}
+
+/* It may come to the call where it was to stop when nobody waits for that any more. */
+static void note_stop(slot *s) {
+  if (s->to_stop) s->stopped = true;
+  else go_on(s);
+}
+
 static void reap(void) {
   int status;
   pid_t pid;
   while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
     slot *s = slot_of(pid);
-    if (s && WIFSTOPPED(status)) s->stopped = true;
+    if (s && WIFSTOPPED(status)) note_stop(s);
     else if (s) note_end(s, status);
   }
 }
@@ -178,7 +190,7 @@ static void let_go(slot *s) {
   atomic_store(&s->follows, 0);
   atomic_store(&s->waits, false);
   atomic_store(&s->copying, false);
-  s->doomed = false;
+  s->doomed = s->to_stop = false;
 }
 
 void spawn(int i, int armed) {

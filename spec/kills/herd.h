@@ -39,6 +39,7 @@ bool lives(const slot *s);
 void await(bool (*until)(void *context), void *context, int seconds, const char *what);
 void condemn(slot *s, way w);              /* SIGKILL */
 void end_one(slot *s, way w);              /* the same, and waits for the end */
+void go_on(slot *s);                       /* one that was to stop */
 void note_end(slot *s, int status);        /* of one that is dead, as waitpid told */
 void end_all(void);
 _Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -238,28 +238,16 @@ static void stay_stopped(const slot *s, const begun_rows *marks) {
   check_nothing_stolen(marks, s);
 }
 
-static void go_on(slot *s) {
-  s->stopped = false;
-  if (s->signal == SIGSTOP) atomic_store(&s->reached, 0);
-  kill(s->pid, SIGCONT);
-}
-
 /* At a random moment, or at a call of the file system. */
 static void stop(slot *s) {
   bool at_call = choose(2);
+  s->to_stop = true;
   if (at_call) arm(s, SIGSTOP);
   await_moment(at_call ? s : NULL, at_call ? 500 : 200);
   spin();
   atomic_store(&s->armed, 0);
   if (lives(s) && !s->stopped) kill(s->pid, SIGSTOP);
   await(is_stopped, s, STUCK_S, "a process stops");
-}
-
-/* It may have been about to stop itself when it was stopped. */
-static bool are_served_again(void *context) {
-  slot *s = context;
-  if (s->stopped) go_on(s);
-  return are_served(NULL);
 }
 
 static void stop_one(void) {
@@ -273,7 +261,7 @@ static void stop_one(void) {
   stay_stopped(s, &marks);
   go_on(s);
   set_goals();
-  await(are_served_again, s, BOUND_S, "after a stop all writers go on");
+  await(are_served, NULL, BOUND_S, "after a stop all writers go on");
   await_followers();
 }
 
@@ -288,7 +276,6 @@ static bool are_idle(void *context) {
   (void)context;
   for (int i = 0; i < WRITERS; i++) {
     slot *s = writer(i);
-    if (lives(s) && s->stopped) go_on(s);
     if (lives(s) && !is_idle(s)) return false;
   }
   return true;
@@ -301,7 +288,6 @@ static void halt_writers(void) {
 
 static bool has_appended(void *context) {
   slot *s = context;
-  if (s->stopped) go_on(s);
   return !lives(s) || reached_goal(s);
 }
 
@@ -343,7 +329,6 @@ void start_all(void) {
   for (int i = 0; i < HERD; i++) {
     slot *s = &the_herd->slots[i];
     if (!lives(s)) spawn(i, choose(6) ? 0 : 1 + (int)choose(30));
-    else if (s->stopped) go_on(s);         /* it came to the call where it was to stop when nobody waited for that any more */
   }
 }
 

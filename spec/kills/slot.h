@@ -26,7 +26,7 @@ typedef enum slot_when { WHEN_BEFORE, WHEN_HALFWAY, WHEN_AFTER } slot_when;     
 typedef struct slot {
   slot_role role;
   pid_t pid;                               /* 0: there is none */
-  bool doomed, stopped;                    /* it is to die; it is stopped */
+  bool doomed, to_stop, stopped;           /* it is to die; to stop; it is stopped, and stays so until the driver lets it go on */
   int way;                                 /* how (herd.h) */
   uint32_t life;                           /* how many this slot has had */
   int64_t stirred_ns;                      /* when the driver last saw it progress */
