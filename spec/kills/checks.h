@@ -10,6 +10,8 @@ int64_t start_of(sdm_log *log, int topic);               /* not below what anybo
 ** lower. `still`: nobody else has it open. */
 void check_topic(sdm_log *log, int topic, int64_t start, int64_t end, bool still);
 
-void check_files(sdm_store *store);        /* sdm_store_verify has nothing to tell */
+/* sdm_store_verify has nothing to tell. `lived`: processes have died in it, and perhaps as one wrote a slot of sediment.state: that stays torn until the next is
+** written. */
+void check_files(sdm_store *store, bool lived);
 
 #endif

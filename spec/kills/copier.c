@@ -95,7 +95,7 @@ static void check_whole(using *u, const char *path) {
   sdm_store_options o = {.readonly = !writable};
   sdm_store *copy;
   must(sdm_store_open(path, &o, wall_ms(), &copy), "open a copy");
-  check_files(copy);
+  check_files(copy, false);
   for (int i = 0; i < TOPICS; i++) check_copy_topic(u, copy, i, writable);
   must(sdm_store_close(copy, wall_ms()), "close a copy");
   atomic_fetch_add(&the_herd->copies, 1);

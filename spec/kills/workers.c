@@ -193,7 +193,7 @@ static _Noreturn void verify(bool still) {
     int64_t end = atomic_load(&the_ledger->topics[i].end);
     check_topic(use.logs[i], i, atomic_load(&the_ledger->topics[i].told_start), end, still);
   }
-  if (still) check_files(use.store);
+  if (still) check_files(use.store, true);
   for (int i = 0; i < TOPICS; i++) append(&use, i, WRITERS, 0);
   if (draw(&use, 2) == 0) _exit(0);        /* the next to open finds it dead */
   leave_store(&use);
