@@ -160,7 +160,7 @@ $(eval $(call memory,luajit))
 # ---- processes killed at any moment, on real files ----
 
 KILLS_OBJ := $(patsubst spec/kills/%.c,$(O)/spec/kills/%.o,$(sort $(wildcard spec/kills/*.c)))
-KILLS_WRAP := -Wl,--wrap=sdm_shared_mutex_lock -Wl,--wrap=sdm_shared_mutex_try -Wl,--wrap=sdm_shared_mutex_unlock
+KILLS_WRAP := -Wl,--wrap=sdm_shared_mutex_lock -Wl,--wrap=sdm_shared_mutex_try -Wl,--wrap=sdm_shared_mutex_unlock -Wl,--wrap=sdm_futex_wait
 
 $(O)/spec/kills/%.o: spec/kills/%.c Makefile
 	@mkdir -p $(@D)
@@ -169,7 +169,7 @@ $(O)/spec/kills/%.o: spec/kills/%.c Makefile
 $(O)/kills: $(KILLS_OBJ) $(O)/spec/command.o $(O)/libsediment.a
 	$(LINK) $(KILLS_WRAP) -o $@ $^ $(LDLIBS)
 
-kills:  ## writers, readers and cleaners on one store, killed or stopped at any moment (SECONDS=60 SEED=1)
+kills:  ## writers, readers, cleaners, followers and backups on one store, killed or stopped at any moment (SECONDS=60 SEED=1)
 	@$(CHECK_NUMBERS)
 	@sh tools/install-deps.sh build
 	@$(MAKE) -s $(O)/kills
