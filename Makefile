@@ -160,7 +160,7 @@ $(eval $(call memory,luajit))
 # ---- processes killed at any moment, on real files ----
 
 KILLS_OBJ := $(patsubst spec/kills/%.c,$(O)/spec/kills/%.o,$(sort $(wildcard spec/kills/*.c)))
-KILLS_WRAP := -Wl,--wrap=sdm_shared_mutex_lock -Wl,--wrap=sdm_shared_mutex_try -Wl,--wrap=sdm_shared_mutex_unlock
+KILLS_WRAP := -Wl,--wrap=sdm_shared_mutex_lock -Wl,--wrap=sdm_shared_mutex_try -Wl,--wrap=sdm_shared_mutex_unlock -Wl,--wrap=sdm_futex_wait
 
 $(O)/spec/kills/%.o: spec/kills/%.c Makefile
 	@mkdir -p $(@D)
@@ -169,7 +169,7 @@ $(O)/spec/kills/%.o: spec/kills/%.c Makefile
 $(O)/kills: $(KILLS_OBJ) $(O)/spec/command.o $(O)/libsediment.a
 	$(LINK) $(KILLS_WRAP) -o $@ $^ $(LDLIBS)
 
-kills:  ## writers, readers and cleaners on one store, killed or stopped at any moment (SECONDS=60 SEED=1)
+kills:  ## writers, readers, cleaners, followers and backups on one store, killed or stopped at any moment (SECONDS=60 SEED=1)
 	@$(CHECK_NUMBERS)
 	@sh tools/install-deps.sh build
 	@$(MAKE) -s $(O)/kills
@@ -279,6 +279,14 @@ bench: all build/bench/figures build/bench/processes build/bench/5.4/floor.so bu
 	@build/bench/processes
 	@for v in 5.4 luajit; do lua=$$([ $$v = 5.4 ] && echo '$(LUA54)' || echo '$(LUAJIT)'); \
 	  (eval "$$(sh tools/env.sh $$lua)"; LUA_CPATH="build/bench/$$v/?.so;$$LUA_CPATH" $$lua bench/figures.lua $(ARGS)) || exit 1; done
+	@$(MAKE) bench-nginx
+
+.PHONY: bench-nginx
+bench-nginx: all  ## requests of a real nginx that keeps a record of each, by Sediment and by other ways (SECONDS=1 a turn)
+	@$(CHECK_NUMBERS)
+	@sh tools/install-deps.sh bench
+	@mkdir -p build/bench/data
+	@eval "$$(sh tools/env.sh '$(LUA)')"; LUA_PATH="bench/?.lua;spec/?.lua;$$LUA_PATH" '$(LUA)' bench/nginx.lua $(SECONDS)
 
 # ---- installing: for both Luas, or for one with LUA=... on the command line ----
 

@@ -51,13 +51,14 @@ static void close_topic(bench *b) {
 static double append_all(bench *b) {
   sdm_record records[PER];
   int64_t first, last;
+  int32_t where;
   double t = bench_now();
   for (uint32_t i = 0; i < b->w.count; i += PER) {
     for (uint32_t j = 0; j < PER; j++) {
       records[j] = (sdm_record){.timestamp = NOW, .key = workload_key(&b->w, i + j), .key_size = KEY_BYTES,
                                 .value = workload_value(&b->w, i + j), .value_size = (int32_t)b->w.value_bytes};
     }
-    check(sdm_topic_append_batch(b->topic, records, PER, 0, SDM_CODEC_NONE, 0, NOW, &first, &last));
+    check(sdm_topic_append_batch(b->topic, records, PER, 0, SDM_CODEC_NONE, 0, NOW, &first, &last, &where));
   }
   return bench_now() - t;
 }

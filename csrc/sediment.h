@@ -204,10 +204,10 @@ enum { SDM_SYNC = 1 };                    /* flag of an append: durable on retur
 ** SDM_SYNC or flush.messages asked for. Then the record is in the log, not known to be on the disk, and the partition takes no more until reopened. */
 int sdm_topic_append(sdm_topic *t, const sdm_record *r, int32_t partition, unsigned flags, int64_t now, int64_t *offset, int32_t *where);
 
-/* Appends a batch of its own, all or nothing. With SDM_ANY_PARTITION all keys must belong to one partition (SDM_INVALID_RECORD).
+/* Appends a batch of its own, all or nothing; `where` is its partition. With SDM_ANY_PARTITION all keys must belong to one (SDM_INVALID_RECORD).
 ** `codec` counts when compression.type is `producer`. SDM_UNSUPPORTED: a codec that is not built in. */
 int sdm_topic_append_batch(sdm_topic *t, const sdm_record *records, size_t count, int32_t partition, sdm_codec codec, unsigned flags,
-                           int64_t now, int64_t *first, int64_t *last);
+                           int64_t now, int64_t *first, int64_t *last, int32_t *where);
 
 typedef struct sdm_retain_report { int64_t segments, bytes; } sdm_retain_report;
 

@@ -192,6 +192,17 @@ describe("resty.sediment waits", function()
     assert.equal(4, durable)
   end)
 
+  it("for the disk in the partition that a batch has gone to, and in no other", function()
+    topic:alter { partitions = 3 }
+    for p = 0, 1 do topic:append("k", "v", { partition = p }) end
+    start()
+    local batch = [[{ { key = "k", value = "v" }, { key = "k", value = "w" } }]]      -- a key of partition 2
+    assert.equal("2", run('return select("#", topic:append_batch(' .. batch .. ', { sync = true }))'))
+    local durable = {}
+    for p, stats in pairs(topic:stats().partitions) do durable[p] = stats.durable_offset end
+    assert.same({ [0] = 0, 0, 2 }, durable)
+  end)
+
   describe("no longer than a piece of a state table's update", function()
     local N, KEYS = 20000, 10000
 

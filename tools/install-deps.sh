@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sees to what building (`install-deps.sh build`), building and testing (no argument), or make sabotage, make fuzz or make kafka (its name as
+# Sees to what building (`install-deps.sh build`), building and testing (no argument), or make sabotage, bench, fuzz or kafka (its name as
 # argument) needs. On a Debian system, as root, it installs what is missing; elsewhere it lists that. Silent when nothing is missing.
 # Needs a shell only.
 #
@@ -52,13 +52,23 @@ look() {
     have gzip || missing need gzip "unpacks the example's data"
     if [ "$scope" = kafka ]; then look_for_kafka; fi
     if [ "$scope" = fuzz ]; then look_for_clang; fi
+    if [ "$scope" = bench ]; then look_for_load; fi
     [ "$scope" = test ] || [ "$scope" = sabotage ] || return 0
     have patch || missing need patch 'plants the bugs of make sabotage'
     have busted || missing need lua-busted 'runs the specs'
     have luacheck || missing need lua-check 'checks the Lua code'
     have luarocks || missing need luarocks 'checks the rockspec'
+    look_for_nginx
+}
+
+look_for_nginx() {
     nginx_lua || missing wish 'nginx-light libnginx-mod-http-lua' 'nginx with the Lua module (or OpenResty), for the nginx specs'
     have curl || missing wish curl 'asks nginx, for the same'
+}
+
+look_for_load() {
+    look_for_nginx
+    have wrk || missing wish wrk 'the load of nginx in make bench'
 }
 
 # Kafka's jars themselves come from Maven's repository (spec/kafka/referee).

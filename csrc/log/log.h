@@ -25,6 +25,7 @@ typedef struct sdm_env {
   uint8_t boot_id[SDM_BOOT_ID];
   uint64_t incarnation;                    /* control pages of other incarnations are taken over and made anew */
   sdm_shared_mutex *checkpoint_lock;       /* guards the checkpoint files of the root; NULL when not writable */
+  struct sdm_offsets_memory *offsets;      /* what they hold, for a while in which nobody else can change them (offsets.h); else NULL */
   sdm_file *lock_file;                     /* in which each process that has a partition open holds a byte; NULL: nobody else can have it open */
   atomic_bool reserve_used;                /* the disk was full: reserve.h */
   atomic_bool stopping;                    /* the store is about to close: long work ends early */
@@ -135,7 +136,7 @@ int sdm_log_segment_limit(sdm_log *l, sdm_segment *s, int64_t *limit);
 /* ---- write.c, roll.c; holding control->lock ---- */
 int sdm_log_seal_locked(sdm_log *l, const sdm_log_config *cfg);                       /* the stage becomes a batch in the file */
 int sdm_log_roll_locked(sdm_log *l, const sdm_log_config *cfg, int64_t base, int64_t now);
-int sdm_log_trim_locked(sdm_log *l, const sdm_end *e);                                /* the active file ends at e->position, its time is the last append's */
+int sdm_log_trim_locked(sdm_log *l, const sdm_end *e);                                /* the active files end where e says, the .log's time is the last append's */
 void sdm_log_finish_indexes_locked(sdm_log *l);                                       /* the closing time index entry; l->active is current */
 int sdm_log_write_locked(sdm_log *l, const sdm_log_config *cfg, uint8_t *batch, const sdm_batch *b, int64_t tombstone, int64_t now);
 bool sdm_log_should_roll(const sdm_end *e, const sdm_log_config *cfg, int64_t bytes, int64_t max_timestamp, int64_t last_offset, int64_t now);

@@ -19,12 +19,16 @@ static int load(sdm_fs *fs, const char *root, const char *name, sdm_checkpoint *
   return rc == SDM_NOT_FOUND || rc == SDM_CORRUPT ? 0 : rc;
 }
 
+static int64_t offset_in(const sdm_checkpoint *c, const char *topic, int32_t partition) {
+  const sdm_checkpoint_entry *e = sdm_checkpoint_find(c, topic, partition);
+  return e ? e->offset : -1;
+}
+
 int sdm_offsets_read(sdm_fs *fs, const char *root, const char *name, const char *topic, int32_t partition, int64_t *out) {
   sdm_checkpoint c;
   int rc = load(fs, root, name, &c);
   if (rc < 0) return rc;
-  const sdm_checkpoint_entry *e = sdm_checkpoint_find(&c, topic, partition);
-  *out = e ? e->offset : -1;
+  *out = offset_in(&c, topic, partition);
   sdm_checkpoint_free(&c);
   return 0;
 }
@@ -33,6 +37,57 @@ int64_t sdm_offsets_get(sdm_fs *fs, const char *root, const char *name, const ch
   int64_t offset;
   return sdm_offsets_read(fs, root, name, topic, partition, &offset) < 0 ? -1 : offset;
 }
+
+/* ---- what is remembered ---- */
+
+static const char *const names[] = {SDM_LOG_START_CHECKPOINT, SDM_RECOVERY_CHECKPOINT, SDM_CLEANER_CHECKPOINT};
+enum { NAMES = sizeof names / sizeof *names };
+
+typedef struct sdm_offsets_memory {
+  bool known[NAMES];
+  sdm_checkpoint files[NAMES];
+} sdm_offsets_memory;
+
+/* Without memory for it they are read each time. */
+void sdm_offsets_remember(sdm_env *env) { env->offsets = sdm_calloc(1, sizeof *env->offsets); }
+
+void sdm_offsets_forget(sdm_env *env) {
+  for (int i = 0; env->offsets && i < NAMES; i++) sdm_checkpoint_free(&env->offsets->files[i]);
+  sdm_free(env->offsets);
+  env->offsets = NULL;
+}
+
+static int index_of(const char *name) {
+  int i = 0;
+  while (strcmp(names[i], name) != 0) i++;
+  return i;
+}
+
+int sdm_offsets_find(sdm_env *env, const char *name, const char *topic, int32_t partition, int64_t *out) {
+  sdm_offsets_memory *m = env->offsets;
+  if (!m) return sdm_offsets_read(env->fs, env->root, name, topic, partition, out);
+  int i = index_of(name), rc = m->known[i] ? 0 : load(env->fs, env->root, name, &m->files[i]);
+  m->known[i] = rc == 0;
+  if (rc == 0) *out = offset_in(&m->files[i], topic, partition);
+  return rc;
+}
+
+int64_t sdm_offsets_hint(sdm_env *env, const char *name, const char *topic, int32_t partition) {
+  int64_t offset;
+  return sdm_offsets_find(env, name, topic, partition, &offset) < 0 ? -1 : offset;
+}
+
+/* After a change: it is what the file holds, or may hold (rc). Takes *c. */
+static void note(sdm_env *env, const char *name, sdm_checkpoint *c, int rc) {
+  sdm_offsets_memory *m = env->offsets;
+  int i = m ? index_of(name) : 0;
+  if (m) sdm_checkpoint_free(&m->files[i]);
+  if (m) m->known[i] = rc == 0;
+  if (m && rc == 0) m->files[i] = *c;
+  else sdm_checkpoint_free(c);
+}
+
+/* ---- changing ---- */
 
 /* A change of the file, in memory. */
 typedef int change(sdm_checkpoint *c, const void *what, bool only_raise);
@@ -48,7 +103,7 @@ static int replace(sdm_env *env, const char *name, change *f, const void *what) 
   if (rc == 0) rc = sdm_checkpoint_encode(&c, &text);
   if (rc == 0) rc = sdm_reserve_replace(env, env->root, name, text.data, text.size);
   sdm_shared_mutex_unlock(env->checkpoint_lock);
-  sdm_checkpoint_free(&c);
+  note(env, name, &c, rc);
   sdm_buf_free(&text);
   return rc;
 }

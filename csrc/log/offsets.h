@@ -16,6 +16,13 @@ int sdm_offsets_read(sdm_fs *fs, const char *root, const char *name, const char 
 /* The same where -1 costs time only: also for a file that cannot be read now. */
 int64_t sdm_offsets_get(sdm_fs *fs, const char *root, const char *name, const char *topic, int32_t partition);
 
+/* Of the store's own root. Who opens thousands of partitions, and knows that meanwhile nobody else has the store and no other thread of his works on it, has each file
+** read once, and what is set and removed in between noted: between these two calls. */
+void sdm_offsets_remember(sdm_env *env);
+void sdm_offsets_forget(sdm_env *env);
+int sdm_offsets_find(sdm_env *env, const char *name, const char *topic, int32_t partition, int64_t *out);
+int64_t sdm_offsets_hint(sdm_env *env, const char *name, const char *topic, int32_t partition);       /* as sdm_offsets_get */
+
 /* Sets it; durable on return. */
 int sdm_offsets_set(sdm_env *env, const char *name, const char *topic, int32_t partition, int64_t offset);
 

@@ -106,9 +106,9 @@ static int read_before(recovery *r) {
   if ((rc = read_leader_epoch(r)) < 0) return rc;
   r->unsaved = sdm_control_valid(r->before, l->env->boot_id) && r->before->state_sequence < r->state.sequence;
   if (r->state.clean) r->same_boot = r->staged = false;      /* nothing was appended since, and the state file has a checksum */
-  if ((rc = sdm_offsets_read(l->fs, l->env->root, SDM_LOG_START_CHECKPOINT, l->topic, l->partition, &r->log_start)) < 0) return rc;
-  r->clean_offset = sdm_offsets_get(l->fs, l->env->root, SDM_CLEANER_CHECKPOINT, l->topic, l->partition);
-  r->recovery_point = sdm_offsets_get(l->fs, l->env->root, SDM_RECOVERY_CHECKPOINT, l->topic, l->partition);
+  if ((rc = sdm_offsets_find(l->env, SDM_LOG_START_CHECKPOINT, l->topic, l->partition, &r->log_start)) < 0) return rc;
+  r->clean_offset = sdm_offsets_hint(l->env, SDM_CLEANER_CHECKPOINT, l->topic, l->partition);
+  r->recovery_point = sdm_offsets_hint(l->env, SDM_RECOVERY_CHECKPOINT, l->topic, l->partition);
   if (r->same_boot && atomic_load(&r->before->log_start) > r->log_start) r->log_start = atomic_load(&r->before->log_start);
   return 0;
 }

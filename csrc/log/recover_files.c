@@ -182,6 +182,17 @@ int sdm_recover_files(sdm_fs *fs, const char *dir, int64_t known_from, int64_t k
   return rc;
 }
 
+/* A deletion that ended half-way: the .log has its new name, and the rest of its files not. It must not be there longer than those behind it (retired.h). */
+static int finish_deletions(folder *d) {
+  int rc = list(d);
+  for (size_t i = 0; rc == 0 && i < d->names.count; i++) {
+    entry e;
+    if (sdm_segment_name_decode(d->names.items[i], &e.base, &e.kind, &e.suffix) < 0 || e.kind != SDM_FILE_LOG || strcmp(e.suffix, ".deleted") != 0) continue;
+    if (!has(d, e.base, "log")) rc = sdm_segment_rename(d->fs, d->dir, e.base, "", ".deleted");
+  }
+  return rc;
+}
+
 int sdm_recover_set(sdm_fs *fs, const char *dir, int64_t active_base) {
   folder d = {.fs = fs, .dir = dir};
   int64_t from, to;
@@ -192,6 +203,7 @@ int sdm_recover_set(sdm_fs *fs, const char *dir, int64_t active_base) {
     if (rc == 0) rc = list(&d);
     if (rc == 0) rc = finish_swaps(&d);
   }
+  if (rc == 0) rc = finish_deletions(&d);
   sdm_names_clear(&d.names);
   return rc;
 }

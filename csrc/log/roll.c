@@ -57,10 +57,22 @@ static int cut(sdm_log *l, sdm_file *f, int64_t position) {
   return rc;
 }
 
+/* Who died before he published a batch may have left entries of it, and a time that no record has. A file that is missing is made anew at the next opening. */
+static int trim_index(sdm_log *l, sdm_file_kind kind, int64_t size) {
+  sdm_file *f;
+  sdm_file_info info;
+  int rc = sdm_segment_file(l->active, kind, &f);
+  if (rc == 0) rc = l->fs->info(f, &info);
+  if (rc == 0 && info.size > size) rc = cut(l, f, size);
+  return rc == SDM_NOT_FOUND ? 0 : rc;
+}
+
 int sdm_log_trim_locked(sdm_log *l, const sdm_end *e) {
   sdm_file *f;
   sdm_file_info info;
-  int rc = sdm_segment_file(l->active, SDM_FILE_LOG, &f);
+  int rc = trim_index(l, SDM_FILE_INDEX, e->index_entries * SDM_INDEX_ENTRY);
+  if (rc == 0) rc = trim_index(l, SDM_FILE_TIMEINDEX, e->timeindex_entries * SDM_TIMEINDEX_ENTRY);
+  if (rc == 0) rc = sdm_segment_file(l->active, SDM_FILE_LOG, &f);
   if (rc == 0) rc = l->fs->info(f, &info);
   if (rc == 0 && info.size != e->position) rc = cut(l, f, e->position);
   return rc == 0 && e->position > 0 ? l->fs->set_modified(f, e->modified_ms) : rc;

@@ -14,7 +14,7 @@ enum { KEY_IN_SCRATCH = 1, VALUE_IN_SCRATCH = 2, HEADERS_IN_SCRATCH = 4 };
 enum { CAPACITY_KEPT = 65536, SCRATCH_KEPT = 1 << 20 };    /* what a topic keeps for its next batch */
 
 /* Upvalues of append_batch. */
-enum { UP_KEY = 1, UP_VALUE, UP_TIMESTAMP, UP_HEADERS };
+enum { UP_KEY = 1, UP_VALUE, UP_TIMESTAMP, UP_HEADERS, UP_WITH_PARTITION };
 
 typedef struct gathering {
   int arg;                                /* of the records, for messages */
@@ -317,9 +317,10 @@ int sdml_topic_append(lua_State *L) {
   return 2;
 }
 
-int sdml_topic_append_batch(lua_State *L) {
+static int append_batch(lua_State *L) {
   static const char *const names[] = { "partition", "sync", "compression", NULL };
   int64_t now, first, last;
+  int32_t where;
   lua_settop(L, 3);
   sdml_topic *t = sdml_topic_self(L, &now);
   append_options o = { SDM_ANY_PARTITION, 0, SDM_CODEC_NONE, NULL, NULL };
@@ -327,10 +328,21 @@ int sdml_topic_append_batch(lua_State *L) {
   size_t count = lua_rawlen(L, 2);
   int rc = sdml_options(L, 3, names, take_batch, &o);
   if (rc == 0) rc = gather_batch(L, t, count, now);
-  if (rc == 0) rc = sdm_topic_append_batch(t->topic, t->records, count, o.partition, o.codec, o.flags, now, &first, &last);
+  if (rc == 0) rc = sdm_topic_append_batch(t->topic, t->records, count, o.partition, o.codec, o.flags, now, &first, &last, &where);
   trim(t);
   if (rc < 0) return sdml_fail(L, rc);
   sdml_pushint(L, first);
   sdml_pushint(L, last);
-  return 2;
+  if (!lua_toboolean(L, lua_upvalueindex(UP_WITH_PARTITION))) return 2;
+  sdml_pushint(L, where);
+  return 3;
+}
+
+void sdml_push_append_batch(lua_State *L, bool with_partition) {
+  lua_pushliteral(L, "key");
+  lua_pushliteral(L, "value");
+  lua_pushliteral(L, "timestamp");
+  lua_pushliteral(L, "headers");
+  lua_pushboolean(L, with_partition);
+  lua_pushcclosure(L, append_batch, UP_WITH_PARTITION);
 }

@@ -83,6 +83,8 @@ static void add_functions(lua_State *L) {
     lua_pushcfunction(L, f->func);
     lua_setfield(L, -2, f->name);
   }
+  sdml_push_append_batch(L, true);
+  lua_setfield(L, -2, "append_batch");
 }
 
 __attribute__((visibility("default"))) int luaopen_sediment_core(lua_State *L);

@@ -322,10 +322,6 @@ void sdml_open_topic(lua_State *L) {
   };
   static const luaL_Reg meta[] = { { "__gc", topic_close }, { "__close", topic_close }, { "__tostring", topic_tostring }, { NULL, NULL } };
   sdml_class(L, SDML_TOPIC, methods, meta);
-  lua_pushliteral(L, "key");
-  lua_pushliteral(L, "value");
-  lua_pushliteral(L, "timestamp");
-  lua_pushliteral(L, "headers");
-  lua_pushcclosure(L, sdml_topic_append_batch, 4);
+  sdml_push_append_batch(L, false);
   lua_setfield(L, -2, "append_batch");
 }

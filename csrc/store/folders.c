@@ -9,6 +9,7 @@
 #include "format/epochs.h"
 #include "log/offsets.h"
 #include "log/reserve.h"
+#include "os/host.h"
 #include "store/folders.h"
 
 #define METADATA "partition.metadata"
@@ -49,6 +50,32 @@ static int remove_files(sdm_fs *fs, const char *dir, const sdm_names *names) {
   return rc < 0 ? rc : sdm_failure_tell(&stays);
 }
 
+/* *gone: where it is then, for good. */
+static int put_aside(sdm_store *s, const char *dir, char **gone) {
+  char topic[SDM_TOPIC_NAME_MAX + 1];
+  int32_t partition;
+  sdm_uuid drawn;
+  bool named = sdm_partition_name_decode(strrchr(dir, '/') + 1, topic, &partition) == 0;
+  int rc = named ? sdm_random(drawn.bytes, sizeof drawn.bytes) : 0;
+  if (rc < 0) return rc;
+  *gone = named ? sdm_folder_deleted_path(s, topic, &drawn, partition) : sdm_strdup(dir);
+  if (!*gone) return sdm_no_memory();
+  if (named) rc = s->env.fs->rename(s->env.fs, dir, *gone);
+  return named && rc == 0 ? s->env.fs->sync_dir(s->env.fs, s->env.root, NULL) : rc;
+}
+
+/* Who dies here leaves an empty folder without a mark: under a partition's name it would pass for somebody's, under a deleted one's it goes (remove_if_empty). */
+static int remove_emptied(sdm_store *s, const char *dir) {
+  sdm_fs *fs = s->env.fs;
+  char *gone = NULL, *mark = NULL;
+  int rc = put_aside(s, dir, &gone);
+  if (rc == 0) rc = (mark = sdm_format("%s/%s", gone, SDM_DELETED_MARK)) ? fs->unlink(fs, mark) : sdm_no_memory();
+  if (rc == 0) rc = fs->remove_dir(fs, gone);
+  sdm_free(gone);
+  sdm_free(mark);
+  return rc;
+}
+
 /* The mark goes last: a folder without it is not looked at again, as one that has something in it that stays. That is told once. */
 int sdm_folder_remove(sdm_store *s, const char *dir, const char *mark) {
   sdm_names names = {0};
@@ -59,8 +86,9 @@ int sdm_folder_remove(sdm_store *s, const char *dir, const char *mark) {
   if (rc < 0 && rc != SDM_EXISTS) return rc;
   sdm_failure stays = {0};
   sdm_failure_note(&stays, rc);
-  if ((rc = fs->unlink(fs, mark)) < 0) return rc;
-  return stays.code < 0 ? sdm_failure_tell(&stays) : fs->remove_dir(fs, dir);
+  if (stays.code == 0) return remove_emptied(s, dir);
+  rc = fs->unlink(fs, mark);
+  return rc < 0 ? rc : sdm_failure_tell(&stays);
 }
 
 /* A folder that has a partition's name and the mark of a deleted one is of an import that died before its topic listed it: it is nobody's. */
@@ -158,7 +186,7 @@ static int check_never_made(sdm_store *s, const char *topic, int32_t partition) 
   int rc = 0;
   for (size_t i = 0; rc == 0 && i < CHECKPOINTS; i++) {
     int64_t offset = -1;
-    rc = sdm_offsets_read(s->env.fs, s->env.root, checkpoints[i], topic, partition, &offset);
+    rc = sdm_offsets_find(&s->env, checkpoints[i], topic, partition, &offset);
     had = had || offset > 0;
   }
   if (rc == 0) rc = s->env.fs->list(s->env.fs, s->env.root, &names);

@@ -34,8 +34,8 @@ static sdm_log *find(sdm_store *s, const sdm_uuid *id, int32_t partition) {
 static int add(sdm_store *s, const sdm_uuid *id, sdm_log *l) {
   sdm_open_log *logs = sdm_grown(s->logs, s->log_count, &s->log_capacity, sizeof *logs);
   if (!logs) return sdm_no_memory();
-  size_t i = locate(s, id, l->partition);
   s->logs = logs;
+  size_t i = locate(s, id, l->partition);
   memmove(&logs[i + 1], &logs[i], (s->log_count++ - i) * sizeof *logs);
   logs[i] = (sdm_open_log){*id, l};
   return 0;

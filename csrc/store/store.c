@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "log/offsets.h"
 #include "log/reserve.h"
 #include "store/roster.h"
 
@@ -178,13 +179,17 @@ static int join_locked(sdm_store *s, bool *alone) {
   return rc;
 }
 
-/* What only the first process of an incarnation does: end what the last one began. What cannot go now keeps nobody from opening: upkeep tries it again. */
+/* What only the first process of an incarnation does, before anybody else gets in: end what the last one began. What cannot go now keeps nobody from opening: upkeep
+** tries it again. */
 static int put_right(sdm_store *s, int64_t now) {
   int64_t folders = 0;
   sdm_store_finish_deletions(s, now);
   sdm_folders_unlink(s, INT64_MAX, &folders);
   sdm_folders_drop_unlisted(s);
-  return sdm_store_open_all(s, now, NULL, NULL);
+  sdm_offsets_remember(&s->env);
+  int rc = sdm_store_open_all(s, now, NULL, NULL);
+  sdm_offsets_forget(&s->env);
+  return rc;
 }
 
 /* Kafka's own lock on a log directory: a broker that runs there has it, and none starts while the store is open. */

@@ -428,7 +428,7 @@ int sdm_topic_append(sdm_topic *t, const sdm_record *r, int32_t partition, unsig
 }
 
 int sdm_topic_append_batch(sdm_topic *t, const sdm_record *records, size_t count, int32_t partition, sdm_codec codec, unsigned flags, int64_t now,
-                           int64_t *first, int64_t *last) {
+                           int64_t *first, int64_t *last, int32_t *where) {
   sdm_log *l;
   int rc = sdm_topic_check(t);
   if (rc == 0 && partition == SDM_ANY_PARTITION) rc = choose_for_batch(t, records, count, &partition);
@@ -438,5 +438,6 @@ int sdm_topic_append_batch(sdm_topic *t, const sdm_record *records, size_t count
     if ((rc = partition_log(t, partition, now, &l)) < 0) return rc;
     rc = sdm_log_append(l, &t->config, &a, now, first, last);
   } while (replaced_meanwhile(l, rc));
+  if (rc == 0) *where = partition;
   return rc;
 }

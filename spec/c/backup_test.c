@@ -30,7 +30,8 @@ static void die(opened *o) {
 static void put(opened *o, const char *value) {
   sdm_record r = {.timestamp = T0, .key = "k", .key_size = 1, .value = value, .value_size = (int32_t)strlen(value)};
   int64_t first, last;
-  CHECK_INT(sdm_topic_append_batch(o->topic, &r, 1, 0, SDM_CODEC_NONE, SDM_SYNC, T0, &first, &last), 0);
+  int32_t where;
+  CHECK_INT(sdm_topic_append_batch(o->topic, &r, 1, 0, SDM_CODEC_NONE, SDM_SYNC, T0, &first, &last, &where), 0);
 }
 
 static void roll(opened *o) {

@@ -128,7 +128,14 @@ static void fail_everywhere(const way *w, int code) {
   CHECK(n > 30 && n < CALLS_MAX);
 }
 
-static bool die_at(const way *w, int n, int *whole) {
+static bool has_died(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == FAULT_DIED;
+}
+
+/* In a process of its own. */
+static bool die_in_call(const way *w, int n) {
   CHECK_INT(sdm_store_close(begin(w), NOW), 0);
   fflush(stdout);
   pid_t child = fork();
@@ -138,14 +145,47 @@ static bool die_at(const way *w, int n, int *whole) {
     w->call(s, PARTITIONS);
     _exit(0);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
+  return has_died(child);
+}
+
+static bool die_in_opening(int n) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    sdm_store *s;
+    _exit(sdm_store_open_on(faults_fs(0, n), target, &(sdm_store_options){.create = true}, NOW, &s) != 0);
+  }
+  return has_died(child);
+}
+
+static bool die_at(const way *w, int n, int *whole) {
+  bool died = die_in_call(w, n);
   sdm_store *s = open_store();
   int there = partitions_of(s, w->grown);
   CHECK(there == w->grown || there == PARTITIONS);
   *whole += there == PARTITIONS;
   finish(w, s, there);
-  return WIFEXITED(status) && WEXITSTATUS(status) == FAULT_DIED;
+  return died;
+}
+
+/* What a death left is removed by the next to open, who dies, too, at each of his steps. Only the states in which a partition has its name are looked at, for
+** the others are many. */
+static int die_twice_at(const way *w, int n) {
+  char mark[400];
+  int m = 0;
+  snprintf(mark, sizeof mark, "%s/t-0/sediment.deleted", target);
+  for (; m < CALLS_MAX && die_in_call(w, n) && access(mark, F_OK) == 0 && die_in_opening(m); m++) {
+    sdm_store *s = open_store();
+    finish(w, s, partitions_of(s, w->grown));
+  }
+  return m;
+}
+
+static void die_twice(const way *w) {
+  enum { EACH = 30 };
+  int deaths = 0;
+  for (int n = 0; n < 8 * EACH; n += EACH) deaths += die_twice_at(w, n);
+  CHECK(deaths > 30);
 }
 
 static void die_everywhere(const way *w) {
@@ -177,6 +217,7 @@ TEST(a_full_disk_leaves_no_topic) { fail_everywhere(&made, SDM_DISK_FULL); }
 TEST(a_full_disk_leaves_the_partitions_that_were) { fail_everywhere(&altered, SDM_DISK_FULL); }
 TEST(a_death_leaves_all_or_no_topic) { die_everywhere(&made); }
 TEST(a_death_leaves_all_or_the_partitions_that_were) { die_everywhere(&grown); }
+TEST(two_deaths_in_a_row_leave_all_or_no_topic) { die_twice(&made); }
 TEST(short_memory_leaves_no_topic) { be_short_everywhere(&made); }
 TEST(short_memory_leaves_the_partitions_that_were) { be_short_everywhere(&altered); }
 

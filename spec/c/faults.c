@@ -67,7 +67,7 @@ static int faulty_allocate(sdm_file *f, int64_t size) {
   return rc < 0 ? rc : sdm_fs_posix()->allocate(f, size);
 }
 
-void faults_use(sdm_store *s, int code, int countdown) {
+sdm_fs *faults_fs(int code, int countdown) {
   faulty = *sdm_fs_posix();
   faulty.open = faulty_open;
   faulty.read = faulty_read;
@@ -80,9 +80,11 @@ void faults_use(sdm_store *s, int code, int countdown) {
   faulty.make_dir = faulty_make_dir;
   faulty.remove_dir = faulty_remove_dir;
   faulty.set_modified = faulty_set_modified;
-  s->env.fs = &faulty;
   faults = (fault_plan){countdown, code};
+  return &faulty;
 }
+
+void faults_use(sdm_store *s, int code, int countdown) { s->env.fs = faults_fs(code, countdown); }
 
 bool faults_end(sdm_store *s) {
   bool reached = faults.countdown < 0;

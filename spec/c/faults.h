@@ -13,7 +13,8 @@ enum { FAULT_DIED = 9 };
 
 extern fault_plan faults;
 
-void faults_use(sdm_store *s, int code, int countdown);
+sdm_fs *faults_fs(int code, int countdown);                /* that disk, for who opens a store on it */
+void faults_use(sdm_store *s, int code, int countdown);    /* the store is on it from now on */
 bool faults_end(sdm_store *s);             /* whether the call was reached; from now on all succeed */
 
 #endif

@@ -255,6 +255,40 @@ TEST(deleted_segments_go_in_the_order_of_their_offsets) {
   fixture_end(&f);
 }
 
+/* As who died left it: the .log has its new name, the others have not. The next to lock is told. */
+static void undo_half(fixture *f, int64_t base) {
+  static const char *const kinds[] = {"index", "timeindex", "digest"};
+  char from[64], to[64];
+  for (int i = 0; i < 3; i++) {
+    snprintf(from, sizeof from, "%020lld.%s.deleted", (long long)base, kinds[i]);
+    snprintf(to, sizeof to, "%020lld.%s", (long long)base, kinds[i]);
+    fixture_rename(f, from, to);
+  }
+  atomic_store(&f->log->control->unfinished, 1);
+}
+
+/* Were it to stay when those behind it have gone, a reader in one of them would come to it, find nothing there, and go on behind them all. */
+TEST(a_segment_whose_deletion_died_half_way_goes_in_its_turn) {
+  fixture f;
+  test_random r = {5};
+  sdm_record record;
+  int64_t gone = 0;
+  fixture_begin(&f);
+  f.cfg.segment_bytes = 700;
+  fixture_open(&f);
+  mixed(&f, &r, 45);
+  sdm_reader *reader = open_at(&f, fixture_base(&f, 1));
+  fixture_retire(&f, fixture_base(&f, 1));
+  undo_half(&f, 0);
+  fixture_retire(&f, fixture_base(&f, 1));
+  CHECK_INT(sdm_retired_unlink(f.log, f.now + 60, 60, &gone), 0);
+  CHECK_INT(gone, 2);
+  CHECK_INT(sdm_reader_next(reader, &record), SDM_OFFSET_OUT_OF_RANGE);
+  CHECK_INT(fixture_size(&f, "00000000000000000000.timeindex"), -1);
+  sdm_reader_close(reader);
+  fixture_end(&f);
+}
+
 TEST(a_mid_batch_log_start) {
   fixture f;
   int64_t start;

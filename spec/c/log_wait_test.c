@@ -291,6 +291,34 @@ TEST(one_flush_is_for_all_who_wait) {
   fixture_end(&f);
 }
 
+/* While the disk is at work somebody appends: what the flush has collected before is durable then, and no more. */
+static fixture *appends_meanwhile;
+
+static int sync_and_append(sdm_file *f) {
+  (void)f;
+  fixture *by = appends_meanwhile;
+  appends_meanwhile = NULL;
+  if (by) fixture_add(by, 2);
+  return 0;
+}
+
+TEST(what_is_appended_during_a_flush_is_not_durable_with_it) {
+  fixture f;
+  int64_t durable = 0;
+  fixture_begin(&f);
+  f.fs.sync = sync_and_append;
+  fixture_open(&f);
+  fixture_add(&f, 1);
+  appends_meanwhile = &f;
+  CHECK_INT(sdm_log_flush(f.log, f.now, &durable), 0);
+  CHECK(appends_meanwhile == NULL);
+  CHECK_INT(atomic_load(&f.log->control->log_end), 2);
+  CHECK_INT(durable, 1);
+  CHECK_INT(sdm_log_flush(f.log, f.now, &durable), 0);
+  CHECK_INT(durable, 2);
+  fixture_end(&f);
+}
+
 /* Who flushes dies: the others do not wait for him. */
 TEST(the_death_of_who_flushes_holds_nobody_up) {
   fixture f;

@@ -43,7 +43,8 @@ static void close_store(opened *o, int64_t now) {
 static void put(opened *o, const char *key, const char *value, int64_t now) {
   sdm_record r = {.timestamp = now, .key = key, .key_size = (int32_t)strlen(key), .value = value, .value_size = value ? (int32_t)strlen(value) : -1};
   int64_t first, last;
-  CHECK_INT(sdm_topic_append_batch(o->topic, &r, 1, 0, SDM_CODEC_NONE, 0, now, &first, &last), 0);
+  int32_t where;
+  CHECK_INT(sdm_topic_append_batch(o->topic, &r, 1, 0, SDM_CODEC_NONE, 0, now, &first, &last, &where), 0);
 }
 
 static void roll(opened *o, int64_t now) {

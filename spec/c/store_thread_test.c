@@ -71,7 +71,7 @@ static void *write_keys(void *argument) {
     r.key_size = snprintf(key, sizeof key, "w%d-%d", me, i % 10);
     r.value_size = snprintf(value, sizeof value, "%d", i);
     int rc = i % 7 ? sdm_topic_append(t, &r, 0, 0, sdm_wall_ms(), &first, &where)
-                   : sdm_topic_append_batch(t, &r, 1, 0, SDM_CODEC_NONE, 0, sdm_wall_ms(), &first, &last);
+                   : sdm_topic_append_batch(t, &r, 1, 0, SDM_CODEC_NONE, 0, sdm_wall_ms(), &first, &last, &where);
     note(w, rc, SDM_OK);
     if (rc == 0) atomic_fetch_add(&w->acknowledged, 1);
   }

@@ -32,8 +32,8 @@ static void append(sdm_topic *t, sdm_log *l, int32_t partition, int64_t now) {
     MUST(offset >= before && where == partition);
     check_there(l, offset, "one");
   }
-  if (sdm_topic_append_batch(t, records, 3, partition, SDM_CODEC_ZSTD, 0, now, &first, &last) == 0) {
-    MUST(last == first + 2 && sdm_log_latest(l, &after) == 0 && after == last + 1);
+  if (sdm_topic_append_batch(t, records, 3, partition, SDM_CODEC_ZSTD, 0, now, &first, &last, &where) == 0) {
+    MUST(where == partition && last == first + 2 && sdm_log_latest(l, &after) == 0 && after == last + 1);
     check_there(l, last, "two");
   }
 }

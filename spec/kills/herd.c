@@ -15,6 +15,11 @@ test_random the_random;
 
 uint64_t choose(uint64_t n) { return test_random_below(&the_random, n); }
 
+void note_latency(latencies *l, int64_t ns) {
+  if (l->count < sizeof l->ns / sizeof *l->ns) l->ns[l->count] = ns;
+  l->count++;
+}
+
 /* ---- the end ---- */
 
 static void print_slot(const slot *s) {
@@ -22,6 +27,11 @@ static void print_slot(const slot *s) {
          !lives(s) ? "dead" : s->stopped ? "stopped" : "alive", (unsigned long long)atomic_load(&s->progress), (long long)atomic_load(&s->goal),
          atomic_load(&s->begun), atomic_load(&s->quota));
   for (int i = 0; i < LOCKS; i++) printf(" %d/%d", atomic_load(&s->held[i]), atomic_load(&s->near[i]));
+  int follows = atomic_load(&s->follows);
+  if (follows > 0) {
+    printf(", stands in %s at %lld%s; its end: %lld", topic_names[follows - 1], (long long)atomic_load(&s->seen), atomic_load(&s->waits) ? ", waits" : "",
+           (long long)atomic_load(&the_ledger->topics[follows - 1].end));
+  }
   printf("\n");
 }
 
@@ -82,6 +92,8 @@ static void note_kill(const slot *s) {
   f->kills[reached ? WAY_CALL : s->way]++;
   f->holding += any > 0;
   f->holding_end += end > 0;
+  f->killed_waiting += atomic_load(&s->waits);
+  f->killed_copying += atomic_load(&s->copying);
   if (reached) f->at_call[reached - 1]++;
 }
 
@@ -91,6 +103,8 @@ void note_end(slot *s, int status) {
   bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0 && (s->role == ROLE_VERIFIER || s->role == ROLE_ORPHAN);
   s->pid = 0;
   s->stopped = false;
+  atomic_fetch_add(&the_herd->deaths, 1);
+  futex_wake(&the_herd->deaths);
   if (killed) note_kill(s);
   if (killed || ended) return;
   check_failed();
@@ -98,12 +112,24 @@ void note_end(slot *s, int status) {
   give_up("%s %d ended by itself, exit status %d", role_name(s->role), (int)(s - the_herd->slots), WEXITSTATUS(status));
 }
 
+void go_on(slot *s) {
+  s->stopped = s->to_stop = false;
+  if (s->signal == SIGSTOP) atomic_store(&s->reached, 0);
+  kill(s->pid, SIGCONT);
+}
+
+/* It may come to the call where it was to stop when nobody waits for that any more. */
+static void note_stop(slot *s) {
+  if (s->to_stop) s->stopped = true;
+  else go_on(s);
+}
+
 static void reap(void) {
   int status;
   pid_t pid;
   while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
     slot *s = slot_of(pid);
-    if (s && WIFSTOPPED(status)) s->stopped = true;
+    if (s && WIFSTOPPED(status)) note_stop(s);
     else if (s) note_end(s, status);
   }
 }
@@ -161,7 +187,10 @@ static void let_go(slot *s) {
   atomic_store(&s->forks, false);
   atomic_store(&s->pauses, false);
   atomic_store(&s->goal, UINT64_MAX);
-  s->doomed = false;
+  atomic_store(&s->follows, 0);
+  atomic_store(&s->waits, false);
+  atomic_store(&s->copying, false);
+  s->doomed = s->to_stop = false;
 }
 
 void spawn(int i, int armed) {
@@ -228,11 +257,19 @@ static void handle(int number, void (*handler)(int)) {
   sigaction(number, &a, NULL);
 }
 
+/* Followers sleep until there is news or somebody has died (follower.h): both at once can be waited for since Linux 5.16. */
+static void look_at_kernel(void) {
+  _Atomic uint32_t word = 0;
+  if (futex_wait_for_either(&word, 1, &word, 1) < 0) printf("this kernel cannot wait for two words at once: wake-ups that are lost are not looked for\n");
+}
+
 void herd_begin(void) {
-  static const slot_role roles[SLOTS] = {[SLOT_READERS] = ROLE_READER, ROLE_READER, ROLE_CLEANER, ROLE_CLEANER, ROLE_KEEPER, ROLE_VERIFIER, ROLE_ORPHAN};
+  static const slot_role roles[SLOTS] = {[SLOT_READERS] = ROLE_READER, ROLE_READER, ROLE_CLEANER, ROLE_CLEANER, ROLE_KEEPER, ROLE_FOLLOWER, ROLE_FOLLOWER, ROLE_COPIER,
+                                          ROLE_VERIFIER, ROLE_ORPHAN};
   the_herd = share(sizeof *the_herd);
   the_herd->driver = getpid();
   for (int i = 0; i < SLOTS; i++) the_herd->slots[i].role = roles[i];
+  look_at_kernel();
   handle(SIGCHLD, on_child);
   handle(SIGALRM, on_alarm);
   leave_in_order();                        /* so do its processes, and go on: the driver ends them */

@@ -1,5 +1,5 @@
-/* Processes killed at any moment. A driver lets writers, readers, cleaners and a keeper work on one store, kills them, and keeps a ledger of what was
-** acknowledged; the survivors must go on at once, and what was acknowledged must be there, once, in order, whoever opens the store next.
+/* Processes killed at any moment. A driver lets writers, readers, cleaners, followers, a keeper and one that makes backups work on one store, kills them, and keeps
+** a ledger of what was acknowledged; the survivors must go on at once, and what was acknowledged must be there, once, in order, whoever opens the store next.
 **
 ** They are killed (-9) at random moments, at calls of the file system (before, halfway through, after), and between two instructions; are stopped and go on;
 ** die and leave a child that inherited the open store. All choices follow from the seed; what the processes do at the same time does not.
@@ -28,10 +28,18 @@ static void begin_store(void) {
   verify_still();                          /* makes it */
 }
 
+static void remove_store(const char *suffix) {
+  char path[300];
+  snprintf(path, sizeof path, "%s%s", the_herd->store, suffix);
+  if (access(path, F_OK) == 0 && remove_tree(path) != 0) give_up("%s cannot be removed", path);
+}
+
 static void end_store(void) {
   verify_still();
   the_figures.records += atomic_load(&the_ledger->acknowledged);
-  if (remove_tree(the_herd->store) != 0) give_up("%s cannot be removed", the_herd->store);
+  remove_store("");
+  remove_store(".copy");                   /* the copier's */
+  remove_store(".used");
 }
 
 static void run_store(int64_t until) {
@@ -52,6 +60,14 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+static void print_latencies(const char *what, latencies *l) {
+  uint64_t kept = sizeof l->ns / sizeof *l->ns, n = l->count < kept ? l->count : kept;
+  if (n == 0) return;
+  qsort(l->ns, n, sizeof *l->ns, by_size);
+  printf("  %s after %.3f ms (median of %llu), %.2f ms (99 of 100), %.2f ms at most\n", what, (double)l->ns[n / 2] / 1e6, ull(l->count),
+         (double)l->ns[n * 99 / 100] / 1e6, (double)l->ns[n - 1] / 1e6);
+}
+
 static void print_calls(const figures *f) {
   printf("  at calls:");
   for (int i = 0; i < CALLS; i++) printf(" %s %llu", point_name((point_call)i), ull(f->at_call[i]));
@@ -68,7 +84,7 @@ static void print_sweeps(const figures *f) {
 
 static void print_figures(double seconds) {
   figures *f = &the_figures;
-  uint64_t inherited = 0, n = f->served < LATENCIES_MAX ? f->served : LATENCIES_MAX;
+  uint64_t inherited = 0;
   for (int i = 0; i < LOCKS; i++) inherited += atomic_load(&the_herd->inherited[i]);
   printf("%llu rounds on %llu stores in %.0f s; %llu kills: %llu at a random moment, %llu at a call of the file system, %llu between two instructions\n",
          ull(f->rounds), ull(f->stores), seconds, ull(f->verified_kills), ull(f->kills[WAY_MOMENT]), ull(f->kills[WAY_CALL]), ull(f->kills[WAY_STEPS]));
@@ -78,10 +94,10 @@ static void print_figures(double seconds) {
   printf("  %llu stops, %llu with the lock of a log's end; %llu children inherited an open store and lost their parent\n", ull(f->stops), ull(f->stops_holding), ull(f->orphans));
   printf("  %llu records acknowledged; %llu read by readers, %llu by %llu verifications\n", ull(f->records), ull(atomic_load(&the_herd->read)),
          ull(atomic_load(&the_herd->verified)), ull(f->verifications));
-  if (n == 0) return;
-  qsort(f->latencies, n, sizeof *f->latencies, by_size);
-  printf("  every surviving writer was served after %.2f ms (median of %llu), %.2f ms (99 of 100), %.2f ms at most\n", (double)f->latencies[n / 2] / 1e6, ull(f->served),
-         (double)f->latencies[n * 99 / 100] / 1e6, (double)f->latencies[n - 1] / 1e6);
+  printf("  %llu backups checked, %llu that were killed refused; %llu died in the middle of one, %llu as they waited for news\n", ull(atomic_load(&the_herd->copies)),
+         ull(atomic_load(&the_herd->refused)), ull(f->killed_copying), ull(f->killed_waiting));
+  print_latencies("every surviving writer was served", &f->served);
+  print_latencies("in a quiet store every follower had an append", &f->heard);
 }
 
 /* ---- the program ---- */

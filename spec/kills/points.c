@@ -10,7 +10,7 @@
 static sdm_fs real;                        /* as it was */
 
 const char *point_name(point_call c) {
-  static const char *const names[] = {"create", "write", "sync", "truncate", "allocate", "set_modified", "lock", "map", "rename", "unlink", "make_dir",
+  static const char *const names[] = {"create", "write", "sync", "truncate", "allocate", "set_modified", "lock", "map", "rename", "link", "unlink", "make_dir",
                                       "remove_dir", "sync_dir"};
   return names[c];
 }
@@ -60,6 +60,7 @@ static int point_set_modified(sdm_file *f, int64_t ms) { POINT(CALL_SET_MODIFIED
 static int point_lock(sdm_file *f, int64_t byte, sdm_lock_mode mode, bool wait) { POINT(CALL_LOCK, real.lock(f, byte, mode, wait)); }
 static int point_map(sdm_file *f, size_t size, bool writable, void **out) { POINT(CALL_MAP, real.map(f, size, writable, out)); }
 static int point_rename(sdm_fs *fs, const char *from, const char *to) { POINT(CALL_RENAME, real.rename(fs, from, to)); }
+static int point_link(sdm_fs *fs, const char *from, const char *to) { POINT(CALL_LINK, real.link(fs, from, to)); }
 static int point_unlink(sdm_fs *fs, const char *path) { POINT(CALL_UNLINK, real.unlink(fs, path)); }
 static int point_make_dir(sdm_fs *fs, const char *path) { POINT(CALL_MAKE_DIR, real.make_dir(fs, path)); }
 static int point_remove_dir(sdm_fs *fs, const char *path) { POINT(CALL_REMOVE_DIR, real.remove_dir(fs, path)); }
@@ -77,6 +78,7 @@ void points_begin(void) {
   fs->lock = point_lock;
   fs->map = point_map;
   fs->rename = point_rename;
+  fs->link = point_link;
   fs->unlink = point_unlink;
   fs->make_dir = point_make_dir;
   fs->remove_dir = point_remove_dir;

@@ -9,7 +9,7 @@
 #include "kills/slot.h"
 #include "sediment.h"
 
-typedef enum point_call { CALL_CREATE, CALL_WRITE, CALL_SYNC, CALL_TRUNCATE, CALL_ALLOCATE, CALL_SET_MODIFIED, CALL_LOCK, CALL_MAP, CALL_RENAME, CALL_UNLINK,
+typedef enum point_call { CALL_CREATE, CALL_WRITE, CALL_SYNC, CALL_TRUNCATE, CALL_ALLOCATE, CALL_SET_MODIFIED, CALL_LOCK, CALL_MAP, CALL_RENAME, CALL_LINK, CALL_UNLINK,
                           CALL_MAKE_DIR, CALL_REMOVE_DIR, CALL_SYNC_DIR, CALLS } point_call;
 
 const char *point_name(point_call c);

@@ -73,6 +73,34 @@ static void set_goals(void) {
   raise_quotas();                          /* last: it reaches to the goals then */
 }
 
+/* ---- who waits for news ---- */
+
+static slot *follower(int i) { return &the_herd->slots[SLOT_FOLLOWERS + i]; }
+
+/* Offsets up to which the followers of each topic are to come. One that was just born has to read what there is first. */
+typedef struct stands { int64_t ends[TOPICS]; } stands;
+
+static bool has_heard(const slot *s, const stands *to) {
+  int topic = atomic_load(&s->follows) - 1;
+  return !lives(s) || s->stopped || topic < 0 || atomic_load(&s->seen) >= to->ends[topic];
+}
+
+static bool have_heard(void *context) {
+  for (int i = 0; i < FOLLOWERS; i++) {
+    if (!has_heard(follower(i), context)) return false;
+  }
+  return true;
+}
+
+/* Every follower reads what was acknowledged before now. */
+static void await_followers(void) {
+  stands to;
+  for (int t = 0; t < TOPICS; t++) to.ends[t] = atomic_load(&the_ledger->topics[t].end);
+  atomic_store(&the_herd->watched, true);
+  await(have_heard, &to, BOUND_S, "who waits for records hears of those that were appended");
+  atomic_store(&the_herd->watched, false);
+}
+
 /* Every surviving writer gets an append through that it began after the kill. */
 static void serve_survivors(int64_t since) {
   bool any = false;
@@ -85,10 +113,8 @@ static void serve_survivors(int64_t since) {
     int64_t at = atomic_load(&writer(i)->goal_ns);
     if (works(writer(i)) && at > last) last = at;
   }
-  figures *f = &the_figures;
-  if (last == 0) return;                   /* they have died, too */
-  if (f->served < LATENCIES_MAX) f->latencies[f->served] = last - since;
-  f->served++;
+  if (last != 0) note_latency(&the_figures.served, last - since);        /* else they have died, too */
+  await_followers();
 }
 
 /* ---- killing ---- */
@@ -107,10 +133,11 @@ static void kill_some(void) {
   serve_survivors(since);
 }
 
+/* A backup has many calls. */
 static void arm(slot *s, int number) {
   s->signal = number;
   s->when = (slot_when)choose(3);
-  atomic_store(&s->armed, 1 + (int)choose(40));
+  atomic_store(&s->armed, 1 + (int)choose(s->role == ROLE_COPIER ? 1000 : 40));
 }
 
 /* One that kills itself at a call of the file system; if it does not come to that, it is killed as it stands. */
@@ -170,9 +197,19 @@ static bool waits_for(const slot *w, const slot *stopped) {
   return opening && (waits || atomic_load(&w->opening)) && (has || atomic_load(&stopped->opening));
 }
 
+/* Or for one who waits for it: whoever deletes records has the lock of the log's end while it writes the checkpoint file, which all partitions share. */
+static bool waits_in_row(const slot *w, const slot *stopped) {
+  if (waits_for(w, stopped)) return true;
+  for (int i = 0; i < HERD; i++) {
+    const slot *between = &the_herd->slots[i];
+    if (between != w && lives(between) && waits_for(w, between) && waits_for(between, stopped)) return true;
+  }
+  return false;
+}
+
 static bool are_served_or_wait(void *context) {
   for (int i = 0; i < WRITERS; i++) {
-    if (works(writer(i)) && !reached_goal(writer(i)) && !waits_for(writer(i), context)) return false;
+    if (works(writer(i)) && !reached_goal(writer(i)) && !waits_in_row(writer(i), context)) return false;
   }
   return true;
 }
@@ -211,28 +248,16 @@ static void stay_stopped(const slot *s, const begun_rows *marks) {
   check_nothing_stolen(marks, s);
 }
 
-static void go_on(slot *s) {
-  s->stopped = false;
-  if (s->signal == SIGSTOP) atomic_store(&s->reached, 0);
-  kill(s->pid, SIGCONT);
-}
-
 /* At a random moment, or at a call of the file system. */
 static void stop(slot *s) {
   bool at_call = choose(2);
+  s->to_stop = true;
   if (at_call) arm(s, SIGSTOP);
   await_moment(at_call ? s : NULL, at_call ? 500 : 200);
   spin();
   atomic_store(&s->armed, 0);
   if (lives(s) && !s->stopped) kill(s->pid, SIGSTOP);
   await(is_stopped, s, STUCK_S, "a process stops");
-}
-
-/* It may have been about to stop itself when it was stopped. */
-static bool are_served_again(void *context) {
-  slot *s = context;
-  if (s->stopped) go_on(s);
-  return are_served(NULL);
 }
 
 static void stop_one(void) {
@@ -246,7 +271,66 @@ static void stop_one(void) {
   stay_stopped(s, &marks);
   go_on(s);
   set_goals();
-  await(are_served_again, s, BOUND_S, "after a stop all writers go on");
+  await(are_served, NULL, BOUND_S, "after a stop all writers go on");
+  await_followers();
+}
+
+/* ---- news, one by one ---- */
+
+static bool is_idle(const slot *s) {
+  uint32_t begun = atomic_load(&s->begun);
+  return (int32_t)(atomic_load(&s->quota) - begun) <= 0 && begun == (uint32_t)atomic_load(&s->progress);
+}
+
+static bool are_idle(void *context) {
+  (void)context;
+  for (int i = 0; i < WRITERS; i++) {
+    slot *s = writer(i);
+    if (lives(s) && !is_idle(s)) return false;
+  }
+  return true;
+}
+
+static void halt_writers(void) {
+  for (int i = 0; i < WRITERS; i++) atomic_store(&writer(i)->quota, atomic_load(&writer(i)->begun));
+  await(are_idle, NULL, STUCK_S, "writers that have used up their quota wait");
+}
+
+static bool has_appended(void *context) {
+  slot *s = context;
+  return !lives(s) || reached_goal(s);
+}
+
+/* From the append's return until the last follower had it, if its topic has any; they may be quicker than the return. */
+static void note_hearing(const slot *s, int64_t since) {
+  int64_t last = 0, at = atomic_load(&s->goal_ns);
+  for (int i = 0; i < FOLLOWERS; i++) {
+    int64_t seen = atomic_load(&follower(i)->seen_ns);
+    if (lives(follower(i)) && atomic_load(&follower(i)->follows) > 0 && seen > last) last = seen;
+  }
+  if (last > since && at > 0) note_latency(&the_figures.heard, last > at ? last - at : 0);
+}
+
+static void tell_one(slot *s) {
+  int64_t since = now_ns();
+  set_goal(s, 1);
+  atomic_store(&s->quota, atomic_load(&s->begun) + 1);     /* it may have begun one more than it was halted at */
+  futex_wake(&s->quota);
+  await(has_appended, s, STUCK_S, "a writer appends once");
+  await_followers();
+  note_hearing(s, since);
+}
+
+/* Nothing but its own wake-up tells of an append when no other one follows. Now and then one of those who wait dies, or hears of it when it goes on. */
+static void tell_one_by_one(void) {
+  enum { TIMES = 50 };
+  await_moment(NULL, 200);
+  halt_writers();
+  for (int i = 0; i < TIMES; i++) {
+    slot *s = writer((int)choose(WRITERS)), *f = follower((int)choose(FOLLOWERS));
+    if (choose(TIMES) == 0 && lives(f)) end_one(f, WAY_MOMENT);
+    if (lives(s)) tell_one(s);
+  }
 }
 
 /* ---- rounds ---- */
@@ -255,7 +339,6 @@ void start_all(void) {
   for (int i = 0; i < HERD; i++) {
     slot *s = &the_herd->slots[i];
     if (!lives(s)) spawn(i, choose(6) ? 0 : 1 + (int)choose(30));
-    else if (s->stopped) go_on(s);         /* it came to the call where it was to stop when nobody waited for that any more */
   }
 }
 
@@ -263,9 +346,10 @@ void run_round(void) {
   the_figures.rounds++;
   start_all();
   raise_quotas();
-  switch (choose(16)) {
+  switch (choose(17)) {
   case 0: stop_one(); break;
   case 1: leave_orphan(); break;
+  case 16: tell_one_by_one(); break;
   case 2: case 3: case 4: case 5: case 6: kill_stepped(); break;
   case 7: case 8: case 9: case 10: case 11: kill_at_call(); break;
   default: kill_some(); break;

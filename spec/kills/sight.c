@@ -56,7 +56,7 @@ static void check_identity(const sight *s, const sdm_record *r, uint32_t *author
   if (*number < s->next[*author]) wrong("topic %s: author %u's record %u comes twice or out of order, at offset %lld", topic, *author, *number, offset);
 }
 
-static void take(sight *s, const sdm_record *r) {
+void sight_take(sight *s, const sdm_record *r) {
   uint32_t author, number;
   check_offset(s, r->offset);
   check_identity(s, r, &author, &number);
@@ -74,7 +74,7 @@ int64_t sight_read(sight *s, sdm_log *log, int64_t from) {
   sdm_record r;
   int rc = sdm_reader_open(log, from, SDM_TO_END, 0, &reader);
   if (rc < 0) return rc;
-  while ((rc = sdm_reader_next(reader, &r)) == 1) take(s, &r);
+  while ((rc = sdm_reader_next(reader, &r)) == 1) sight_take(s, &r);
   int64_t position = sdm_reader_position(reader);
   sdm_reader_close(reader);
   return rc < 0 ? rc : position;
@@ -107,15 +107,15 @@ static void note(key_facts *f, int64_t told, bool tombstone, int64_t end) {
   }
 }
 
-/* A record whose offset nobody knows comes before the author's next one that was acknowledged. */
-static void note_later(key_facts *facts, int topic, uint32_t author, int64_t end) {
+/* Records below `limit`. One whose offset nobody knows comes before the author's next one that was acknowledged. */
+static void note_later(key_facts *facts, int topic, uint32_t author, int64_t limit) {
   const ledger_row *row = &the_ledger->topics[topic].rows[author];
   int64_t bound = INT64_MAX;
   for (uint32_t i = atomic_load(&row->begun); i-- > 0;) {
     int64_t told = ledger_told(row, i);
     key_facts *f = &facts[ledger_key(topic, author, i)];
     if (told >= 0) bound = told;
-    if ((told >= 0 && told < end) || bound <= f->newest) continue;
+    if (told >= limit || bound <= f->newest) continue;
     f->anything_later = true;
     f->tombstone_later = f->tombstone_later || ledger_is_tombstone(topic, author, i);
   }
@@ -145,6 +145,6 @@ void check_keys(const sight *s, int64_t end, int64_t floor, bool still) {
       note(&facts[ledger_key(s->topic, a, i)], ledger_told(row, i), ledger_is_tombstone(s->topic, a, i), end);
     }
   }
-  for (uint32_t a = 0; a < AUTHORS; a++) note_later(facts, s->topic, a, end);
+  for (uint32_t a = 0; a < AUTHORS; a++) note_later(facts, s->topic, a, still ? end : INT64_MAX);
   for (int k = 0; k < KEYS; k++) check_key(s, k, &facts[k], floor, still);
 }

@@ -21,11 +21,12 @@ typedef struct sight {
 
 void sight_begin(sight *s, int topic, int64_t dense);
 void sight_begin_again(sight *s, int64_t start);                   /* the log's start has passed this reader */
+void sight_take(sight *s, const sdm_record *r);                    /* the next record */
 int64_t sight_read(sight *s, sdm_log *log, int64_t from);          /* to the end of the log; the position; negative: a failure that the caller judges */
 void sight_end(const sight *s, int64_t end);                       /* everything below `end` was to be seen */
 
 /* Of each key the last record below `end` must have been seen, or a later one; or its tombstone has gone, as the purge floor tells, and all before it. `still`:
-** nobody appends or cleans meanwhile, so that nothing later can have taken its place unseen. */
+** nothing at or above `end` has ever been in what was read, so that nothing later can have taken its place unseen. */
 void check_keys(const sight *s, int64_t end, int64_t floor, bool still);
 
 #endif

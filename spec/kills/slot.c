@@ -1,5 +1,6 @@
 #include "kills/slot.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdarg.h>
@@ -29,6 +30,17 @@ void *share(size_t size) {
 void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns) {
   struct timespec t = {timeout_ns / 1000000000, timeout_ns % 1000000000};
   syscall(SYS_futex, word, FUTEX_WAIT, seen, timeout_ns < 0 ? NULL : &t, NULL, 0);
+}
+
+int futex_wait_for_either(_Atomic uint32_t *a, uint32_t seen_a, _Atomic uint32_t *b, uint32_t seen_b) {
+#ifdef SYS_futex_waitv
+  struct futex_waitv words[] = {{.val = seen_a, .uaddr = (uintptr_t)a, .flags = FUTEX_32}, {.val = seen_b, .uaddr = (uintptr_t)b, .flags = FUTEX_32}};
+  if (syscall(SYS_futex_waitv, words, 2, 0, NULL, 0) >= 0 || errno == EAGAIN) return 1;
+  return errno == EINTR ? 0 : -1;
+#else
+  (void)a, (void)seen_a, (void)b, (void)seen_b;
+  return -1;
+#endif
 }
 
 void futex_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
@@ -63,6 +75,6 @@ _Noreturn void wrong(const char *format, ...) {
 }
 
 const char *role_name(slot_role role) {
-  static const char *const names[] = {"writer", "reader", "cleaner", "keeper", "verifier", "orphan"};
+  static const char *const names[] = {"writer", "reader", "cleaner", "keeper", "follower", "copier", "verifier", "orphan"};
   return names[role];
 }

@@ -12,10 +12,10 @@
 
 enum { TOPIC_KEPT, TOPIC_COMPACTED, TOPIC_TRIMMED, TOPICS };       /* nothing ever goes; the last of each key stays; the oldest go */
 
-typedef enum slot_role { ROLE_WRITER, ROLE_READER, ROLE_CLEANER, ROLE_KEEPER, ROLE_VERIFIER, ROLE_ORPHAN } slot_role;
-enum { WRITERS = 3, READERS = 2, CLEANERS = 2 };
-enum { SLOT_READERS = WRITERS, SLOT_CLEANERS = SLOT_READERS + READERS, SLOT_KEEPER = SLOT_CLEANERS + CLEANERS, HERD = SLOT_KEEPER + 1,
-       SLOT_VERIFIER = HERD, SLOT_ORPHAN, SLOTS };                 /* the first HERD are killed and come again; an orphan has inherited an open store */
+typedef enum slot_role { ROLE_WRITER, ROLE_READER, ROLE_CLEANER, ROLE_KEEPER, ROLE_FOLLOWER, ROLE_COPIER, ROLE_VERIFIER, ROLE_ORPHAN } slot_role;
+enum { WRITERS = 3, READERS = 2, CLEANERS = 2, FOLLOWERS = 2 };
+enum { SLOT_READERS = WRITERS, SLOT_CLEANERS = SLOT_READERS + READERS, SLOT_KEEPER = SLOT_CLEANERS + CLEANERS, SLOT_FOLLOWERS, SLOT_COPIER = SLOT_FOLLOWERS + FOLLOWERS,
+       HERD, SLOT_VERIFIER = HERD, SLOT_ORPHAN, SLOTS };           /* the first HERD are killed and come again; an orphan has inherited an open store */
 
 /* The locks that processes share. */
 enum { LOCK_END, LOCK_MAINTENANCE = LOCK_END + TOPICS, LOCK_OTHER = LOCK_MAINTENANCE + TOPICS, LOCKS };
@@ -26,7 +26,7 @@ typedef enum slot_when { WHEN_BEFORE, WHEN_HALFWAY, WHEN_AFTER } slot_when;     
 typedef struct slot {
   slot_role role;
   pid_t pid;                               /* 0: there is none */
-  bool doomed, stopped;                    /* it is to die; it is stopped */
+  bool doomed, to_stop, stopped;           /* it is to die; to stop; it is stopped, and stays so until the driver lets it go on */
   int way;                                 /* how (herd.h) */
   uint32_t life;                           /* how many this slot has had */
   int64_t stirred_ns;                      /* when the driver last saw it progress */
@@ -40,6 +40,11 @@ typedef struct slot {
   _Atomic int64_t goal_ns;                 /* when that was, by the monotonic clock */
   _Atomic uint32_t quota;                  /* a writer begins that many appends, and waits for more; a futex */
   _Atomic uint32_t begun;
+  _Atomic int32_t follows;                 /* a follower: 1 + the topic with which it has caught up once; 0: it is to do that yet */
+  _Atomic int64_t seen, seen_ns;           /* it has read all below that offset; and when that was */
+  _Atomic bool waits;                      /* it sleeps until there is news */
+  _Atomic bool copying;                    /* a copier: in the middle of a backup */
+  _Atomic int64_t ends[TOPICS], starts[TOPICS];      /* and what the ledger had when that began (ledger.h) */
   bool still;                              /* a verifier: nobody else has the store open */
   _Atomic bool pauses;                     /* the driver wants it to stop when it is next to lock the end of a log */
   _Atomic bool forks;                      /* the driver wants a child of it that outlives it */
@@ -59,7 +64,9 @@ typedef struct herd {
   char failure[1200];
   char folder[120], store[200];            /* paths: of all stores; of the one in use */
   uint64_t seed;                           /* of this store's life */
-  _Atomic bool watched;                    /* who is about to wait for a lock tells it */
+  _Atomic bool watched;                    /* who is about to wait for a lock tells it, and a follower that has read something */
+  _Atomic uint32_t deaths;                 /* a futex: that the driver has seen */
+  _Atomic uint64_t copies, refused;        /* backups that were done and checked; that were interrupted, and do not open */
   _Atomic uint64_t inherited[LOCKS];       /* locks whose last owner had died, as who got them was told */
   pid_t driver;
   _Atomic pid_t orphan;                    /* a child that inherited an open store, and is to lose its parent */
@@ -75,6 +82,7 @@ int64_t now_ns(void);                      /* by the monotonic clock */
 void *share(size_t size);                  /* zeroed memory that children have, too; does not return without */
 void tell_news(void);
 void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns);        /* -1: for ever */
+int futex_wait_for_either(_Atomic uint32_t *a, uint32_t seen_a, _Atomic uint32_t *b, uint32_t seen_b);       /* 0: a signal; -1: this kernel cannot */
 void futex_wake(_Atomic uint32_t *word);
 void add_progress(uint64_t n);
 

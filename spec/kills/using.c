@@ -95,7 +95,7 @@ void append(using *u, int topic, uint32_t author, unsigned flags) {
   }
   ledger_begin(topic, author, count);
   if (count > 1) {
-    must(sdm_topic_append_batch(u->topics[topic], records, count, 0, SDM_CODEC_NONE, flags, now, &first, &last), "append a batch");
+    must(sdm_topic_append_batch(u->topics[topic], records, count, 0, SDM_CODEC_NONE, flags, now, &first, &last, &where), "append a batch");
     if (last - first != count - 1) wrong("topic %s: %u records got the offsets %lld to %lld", topic_names[topic], count, (long long)first, (long long)last);
   } else {
     must(sdm_topic_append(u->topics[topic], records, 0, flags, now, &first, &where), "append");

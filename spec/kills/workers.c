@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "kills/checks.h"
+#include "kills/copier.h"
+#include "kills/follower.h"
 #include "kills/points.h"
 #include "kills/sight.h"
-#include "kills/using.h"
 
 static using use;
 
@@ -69,46 +71,39 @@ static void write_on(void) {
 
 /* ---- readers ---- */
 
-/* Follows a topic from its start; where it stands. */
-typedef struct follower {
+/* Reads a topic from its start, again and again what has come; where it stands. */
+typedef struct reading {
   sight sight;
   int64_t position;
-} follower;
+} reading;
 
-static int64_t start_of(int topic) {
-  int64_t told = atomic_load(&the_ledger->topics[topic].told_start), start;
-  must(sdm_log_earliest(use.logs[topic], &start), "earliest");
-  if (start < told) wrong("topic %s: the log start is %lld, and was %lld", topic_names[topic], (long long)start, (long long)told);
-  return start;
-}
-
-static void follow(follower *f, int topic) {
-  int64_t end = atomic_load(&the_ledger->topics[topic].end), start = start_of(topic);
-  if (f->position < start) {
+static void read_more(reading *x, int topic) {
+  int64_t end = atomic_load(&the_ledger->topics[topic].end), start = start_of(use.logs[topic], topic);
+  if (x->position < start) {
     if (topic == TOPIC_KEPT) wrong("topic %s: the log start is %lld", topic_names[topic], (long long)start);
-    f->position = start;
-    if (topic == TOPIC_TRIMMED) sight_begin_again(&f->sight, start);
+    x->position = start;
+    if (topic == TOPIC_TRIMMED) sight_begin_again(&x->sight, start);
   }
-  uint64_t before = f->sight.count;
-  int64_t position = sight_read(&f->sight, use.logs[topic], f->position);
+  uint64_t before = x->sight.count;
+  int64_t position = sight_read(&x->sight, use.logs[topic], x->position);
   if (position == SDM_OFFSET_OUT_OF_RANGE && topic == TOPIC_TRIMMED) return;       /* the start has moved meanwhile */
   if (position == SDM_BUSY) return;                                                /* read-only, and somebody takes the store over */
   must((int)(position < 0 ? position : 0), topic_names[topic]);
   if (position < end) wrong("topic %s: offset %lld was acknowledged, and a reader ends at %lld", topic_names[topic], (long long)end - 1, (long long)position);
-  sight_end(&f->sight, position);
-  f->position = position;
-  atomic_fetch_add(&the_herd->read, f->sight.count - before);
+  sight_end(&x->sight, position);
+  x->position = position;
+  atomic_fetch_add(&the_herd->read, x->sight.count - before);
 }
 
 static void read_on(void) {
-  follower followers[TOPICS] = {0};
+  reading readings[TOPICS] = {0};
   bool readonly = draw(&use, 2) == 0;
   while (readonly && !use_store_readonly(&use)) {}
   if (!readonly) use_store(&use, false);
-  for (int i = 0; i < TOPICS; i++) sight_begin(&followers[i].sight, i, i == TOPIC_COMPACTED ? INT64_MAX : 0);
+  for (int i = 0; i < TOPICS; i++) sight_begin(&readings[i].sight, i, i == TOPIC_COMPACTED ? INT64_MAX : 0);
   for (;;) {
     uint32_t seen = atomic_load(&the_ledger->pulse);
-    for (int i = 0; i < TOPICS; i++) follow(&followers[i], i);
+    for (int i = 0; i < TOPICS; i++) read_more(&readings[i], i);
     add_progress(1);
     futex_wait(&the_ledger->pulse, seen, -1);
   }
@@ -153,7 +148,7 @@ static void delete_some(void) {
 static void retain(void) {
   sdm_retain_report report;
   must(sdm_topic_retain(use.topics[TOPIC_TRIMMED], wall_ms(), &report), "retain");
-  raise_to(&the_ledger->topics[TOPIC_TRIMMED].told_start, start_of(TOPIC_TRIMMED));
+  raise_to(&the_ledger->topics[TOPIC_TRIMMED].told_start, start_of(use.logs[TOPIC_TRIMMED], TOPIC_TRIMMED));
 }
 
 static void maintain(void) {
@@ -191,47 +186,14 @@ static void keep_on(void) {
 
 /* ---- who verifies ---- */
 
-static int64_t active_base(int topic) {
-  sdm_segment_info *segments;
-  size_t count;
-  must(sdm_log_segments(use.logs[topic], &segments, &count), "segments");
-  int64_t base = segments[count - 1].base_offset;
-  sdm_segments_free(segments);
-  return base;
-}
-
-/* Retention by size leaves retention.bytes; only delete_records takes more. */
-static void check_start(int topic, const sdm_log_stats *stats) {
-  int64_t start = stats->log_start_offset, asked = atomic_load(&the_ledger->topics[topic].asked_start);
-  if (topic != TOPIC_TRIMMED && start != 0) wrong("topic %s: the log start is %lld", topic_names[topic], (long long)start);
-  if (start > asked && stats->size < RETENTION_BYTES) {
-    wrong("topic %s: the log starts at %lld, %lld was asked for, and retention left %lld bytes", topic_names[topic], (long long)start, (long long)asked,
-          (long long)stats->size);
-  }
-}
-
-static void verify_topic(int topic, bool still) {
-  sight s;
-  sdm_log_stats before, after;
-  int64_t end = atomic_load(&the_ledger->topics[topic].end), start = start_of(topic);
-  must(sdm_log_get_stats(use.logs[topic], wall_ms(), &before), "stats");
-  if (before.corrupt_batches != 0) wrong("topic %s: %lld damaged batches", topic_names[topic], (long long)before.corrupt_batches);
-  if (still) check_start(topic, &before);
-  sight_begin(&s, topic, topic != TOPIC_COMPACTED ? start : still ? active_base(topic) : INT64_MAX);
-  int64_t position = sight_read(&s, use.logs[topic], start);
-  if (position == SDM_OFFSET_OUT_OF_RANGE && topic == TOPIC_TRIMMED && !still) return;
-  must((int)(position < 0 ? position : 0), topic_names[topic]);
-  if (position < end) wrong("topic %s: offset %lld was acknowledged, and the log ends at %lld", topic_names[topic], (long long)end - 1, (long long)position);
-  sight_end(&s, position);
-  must(sdm_log_get_stats(use.logs[topic], wall_ms(), &after), "stats");
-  if (topic == TOPIC_COMPACTED) check_keys(&s, position, after.purge_floor, still);
-  atomic_fetch_add(&the_herd->verified, s.count);
-}
-
 static _Noreturn void verify(bool still) {
   char mark[300];
   use_store(&use, false);
-  for (int i = 0; i < TOPICS; i++) verify_topic(i, still);
+  for (int i = 0; i < TOPICS; i++) {
+    int64_t end = atomic_load(&the_ledger->topics[i].end);
+    check_topic(use.logs[i], i, atomic_load(&the_ledger->topics[i].told_start), end, still);
+  }
+  if (still) check_files(use.store, true);
   for (int i = 0; i < TOPICS; i++) append(&use, i, WRITERS, 0);
   if (draw(&use, 2) == 0) _exit(0);        /* the next to open finds it dead */
   leave_store(&use);
@@ -248,6 +210,8 @@ _Noreturn void work(void) {
   case ROLE_READER: read_on(); break;
   case ROLE_CLEANER: clean_on(); break;
   case ROLE_KEEPER: keep_on(); break;
+  case ROLE_FOLLOWER: follow_on(&use); break;
+  case ROLE_COPIER: copy_on(&use); break;
   case ROLE_VERIFIER: verify(me->still); break;
   case ROLE_ORPHAN: break;                 /* one is not made so */
   }

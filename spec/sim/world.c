@@ -133,7 +133,7 @@ static void append(world *w, int i, size_t count, bool batch, unsigned flags) {
     l->coming_count = 0;
     return;
   }
-  int rc = batch ? sdm_topic_append_batch(w->topics[i], r, count, 0, SDM_CODEC_NONE, flags, w->now, &first, &last)
+  int rc = batch ? sdm_topic_append_batch(w->topics[i], r, count, 0, SDM_CODEC_NONE, flags, w->now, &first, &last, &where)
                  : sdm_topic_append(w->topics[i], r, 0, flags, w->now, &first, &where);
   l->coming_count = 0;
   bool done = ok(w, rc);

@@ -160,35 +160,32 @@ local function syncs(options, call)
   return type(options) == "table" and options.sync == true and phase.to_wait(call .. "{sync=true}", 3) == "yield"
 end
 
--- Results of an append that was made durable in the partitions from `first` to `last`.
-local function synced(self, topic, first, last, offset, second)
-  for p = first, last do
-    local durable, message, code = flush_yielding(self, topic, p)
-    if not durable then
-      return nil, ("offset %.0f was appended, but may not be on the disk: %s"):format(offset, message), code == "disk_full" and code or "io"
-    end
-  end
-  return offset, second
+-- Results of an append to partition `p`, once it is durable there.
+local function synced(self, topic, p, offset, second)
+  local durable, message, code = flush_yielding(self, topic, p)
+  if durable then return offset, second end
+  return nil, ("offset %.0f was appended, but may not be on the disk: %s"):format(offset, message), code == "disk_full" and code or "io"
 end
+
+-- By tail calls, which need no pcall: what they raise names the caller's line, since this file is not on the stack.
+local plain_append, plain_append_batch = core.topic.append, core.topic.append_batch
 
 function Topic:append(key, value, options)
   local topic, message, code = plain_topic(self, "append")
   if not topic then return nil, message, code end
-  if not syncs(options, "append") then return relay("append", pcall(core.topic.append, topic, key, value, options)) end
+  if not syncs(options, "append") then return plain_append(topic, key, value, options) end
   local offset, p, why = relay_to(3, "append", pcall(core.topic.append, topic, key, value, copy_with(options, "sync", nil)))
   if not offset then return nil, p, why end
-  return synced(self, topic, p, p, offset, p)
+  return synced(self, topic, p, offset, p)
 end
 
--- Which partition a batch has gone to is known of one only, or where it was said: else all are flushed.
 function Topic:append_batch(records, options)
   local topic, message, code = plain_topic(self, "append_batch")
   if not topic then return nil, message, code end
-  if not syncs(options, "append_batch") then return relay("append_batch", pcall(core.topic.append_batch, topic, records, options)) end
-  local first, last, why = relay_to(3, "append_batch", pcall(core.topic.append_batch, topic, records, copy_with(options, "sync", nil)))
-  if not first then return nil, last, why end
-  local count = options.partition and 1 or topic:partitions() or 1
-  return synced(self, topic, options.partition or 0, options.partition or count - 1, first, last)
+  if not syncs(options, "append_batch") then return plain_append_batch(topic, records, options) end
+  local first, last, p = relay_to(3, "append_batch", pcall(core.append_batch, topic, records, copy_with(options, "sync", nil)))
+  if not first then return nil, last, p end
+  return synced(self, topic, p, first, last)
 end
 
 return { new = new }
