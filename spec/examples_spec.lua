@@ -64,6 +64,19 @@ describe("an example", function()
     end)
   end)
 
+  it("consumer_offsets.lua tells where the groups of a broker stand", function()
+    for _, name in ipairs { "broker-consumer-offsets", "broker-appendtime" } do
+      scripts.shell(("tar -xzSf '%s/spec/data/kafka/%s.tar.gz' -C '%s'"):format(scripts.root, name, directory))
+    end
+    local script = scripts.root .. "/examples/consumer_offsets.lua"
+    says(run(script, directory), "GROUP\tTOPIC\tPARTITION\tCURRENT-OFFSET\tLOG-END-OFFSET\tLAG\t", "desk\tstamped\t0\t351\t351\t0\t-\t-\n")
+    scripts.shell("rm -r '" .. directory .. "/stamped-0'")
+    says(run(script, directory), "desk\tstamped\t0\t351\t-\t-\t-\t-\n")
+    local said, status = scripts.run(directory, script)
+    assert.equal(2, status)
+    says(said, "usage: lua examples/consumer_offsets.lua DIRECTORY")
+  end)
+
   it("sensors.lua consumes, compacts and deletes, and goes on where it was", function()
     local script = scripts.root .. "/examples/sensors.lua"
     local first = run(script, "store")

@@ -57,6 +57,22 @@ describe("offsets", function()
     assert.same({ "desk stamped-0 351" }, names)
   end)
 
+  it("of a broker come with the members of its groups", function()
+    local partition = assert(sediment.open_partition(support.kafka_directory "broker-consumer-offsets"))
+    local states = {}
+    for offset, key, value in partition:records() do
+      local said = offsets.decode_key(key)
+      if not said.topic then states[offset] = assert(offsets.decode_group(value)) end
+    end
+    partition:close()
+    local member = states[1].members[1]
+    assert.same({ 1, 1795993263617 }, { states[1].generation, states[1].timestamp })
+    assert.same({ "rdkafka", "/127.0.0.1", { stamped = { 0 } } }, { member.client_id, member.host, member.assignment })
+    assert.matches("^rdkafka%-", member.id)
+    assert.same({ 2, 0 }, { states[4].generation, #states[4].members })
+    assert.is_nil(offsets.decode_group "\0\3\0\8consumer\0\0\0\1\255\255\255\255\0\0\0\0\0\0\0\9\0\0\0\1\0\5")
+  end)
+
   it("come back as they were, in each version of Kafka's", function()
     local commit = { offset = 2 ^ 40 + 5, metadata = "wä", timestamp = 1700000000123, topic_id = ("\1\2"):rep(8) }
     assert.same(commit, offsets.decode_value(offsets.value(commit)))

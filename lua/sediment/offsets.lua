@@ -68,19 +68,58 @@ local function empty_group(timestamp)
   return bytes.i16(GROUP_VALUE) .. bytes.text "consumer" .. bytes.i32(0) .. none .. none .. bytes.i64(timestamp) .. bytes.i32(0)
 end
 
+local function nullable_text(r)
+  local size = r:i16()
+  return size and size >= 0 and r:take(size) or nil
+end
+
+-- What a consumer's assignment says: { topic = { partition, ... } }; those of other protocols say nothing.
+local function decode_assignment(data)
+  local r, topics = bytes.reader(data), {}
+  r:i16()
+  for _ = 1, r:i32() or 0 do
+    local topic, list = r:text(), {}
+    for i = 1, r:i32() or 0 do list[i] = r:i32() end
+    if not topic or not r.at then break end
+    topics[topic] = list
+  end
+  return topics
+end
+
+local function decode_member(r, version)
+  local m = { id = r:text() }
+  if version >= 3 then nullable_text(r) end                                     -- group instance id
+  m.client_id, m.host = r:text(), r:text()
+  if version >= 1 then r:i32() end                                              -- rebalance timeout
+  r:i32()                                                                       -- session timeout
+  r:take(r:i32() or -1)                                                         -- subscription
+  local assignment = r:take(r:i32() or -1)
+  m.assignment = assignment and decode_assignment(assignment)
+  return assignment and m
+end
+
+--- What a group's own record says: { generation=, timestamp= since when it is so, members = { { id=, client_id=, host=, assignment= }, ... } };
+--- nil: none that is understood. Versions 0 to 3, which are all that brokers write.
+function offsets.decode_group(value)
+  local r = bytes.reader(value)
+  local version, g = r:i16(), { members = {} }
+  if not version or version < 0 or version > GROUP_VALUE then return nil end
+  r:text()                                                                      -- protocol type
+  g.generation = r:i32()
+  nullable_text(r)                                                              -- protocol
+  nullable_text(r)                                                              -- leader
+  if version >= 2 then g.timestamp = r:i64() end
+  for i = 1, r:i32() or 0 do
+    g.members[i] = decode_member(r, version)
+    if not g.members[i] then return nil end
+  end
+  return r.at and g
+end
+
 -- Since when: nil for a group that has members, or whose record does not tell.
 local function empty_since(value)
-  local r = bytes.reader(value)
-  local version = r:i16()
-  r:text()
-  r:i32()
-  for _ = 1, 2 do
-    local size = r:i16()
-    if size and size >= 0 then r:take(size) end
-  end
-  local since = version and version >= 2 and r:i64() or nil
-  local members = r:i32()
-  return members == 0 and since and since >= 0 and since or nil
+  local g = offsets.decode_group(value)
+  return g and #g.members == 0 and g.timestamp and g.timestamp >= 0 and g.timestamp or nil
 end
 
 -- ------------------------------------------------------------------------------------------------------------------------- its partition
