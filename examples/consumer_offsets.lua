@@ -27,7 +27,7 @@ local function rebuild(folder, commits, groups)
   local partition = assert(sediment.open_partition(directory .. "/" .. folder))
   for _, key, value in partition:records() do
     local said = key and offsets.decode_key(key)
-    if said and said.topic then commits[said.group .. "\0" .. said.topic .. "\0" .. said.partition] = value and { said = said, value = value }
+    if said and said.topic then commits[key] = value and { said = said, value = value }
     elseif said then groups[said.group] = value end
   end
   partition:close()

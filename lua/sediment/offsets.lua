@@ -98,8 +98,8 @@ local function decode_member(r, version)
   return assignment and m
 end
 
---- What a group's own record says: { generation=, timestamp= since when it is so, members = { { id=, client_id=, host=, assignment= }, ... } };
---- nil: none that is understood. Versions 0 to 3, which are all that brokers write.
+--- What a group's own record says, in the versions 0 to 3, which are all that brokers write: { generation=, timestamp= since when it is so,
+--- members = { { id=, client_id=, host=, assignment= }, ... } }; nil: none that is understood.
 function offsets.decode_group(value)
   local r = bytes.reader(value)
   local version, g = r:i16(), { members = {} }
