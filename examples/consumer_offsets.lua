@@ -1,8 +1,8 @@
 -- Where the consumer groups of a Kafka broker stand, from its log directory: `__consumer_offsets` rebuilt into a table. Nothing is written.
 --     lua examples/consumer_offsets.lua DIRECTORY
 --
--- DIRECTORY is the broker's log.dirs, or a copy, with folders such as __consumer_offsets-17 and orders-0. Of topics whose partitions are there, the
--- lag is told, too. A store's own folder does as well.
+-- DIRECTORY is the broker's log.dirs, or a copy, with folders such as __consumer_offsets-17 and orders-0. Of topics whose partitions are
+-- there, the lag is told, too. A store's own folder does as well.
 local sediment = require "sediment"
 local offsets = require "sediment.offsets"
 
