@@ -222,7 +222,7 @@ static int read_end(backup *b) {
     int rc = sdm_log_read_end(b->log, &b->end, &commit);
     b->staged = 0;
     if (rc < 0 || b->log->writable || sdm_stage_size(&b->end) == 0) return rc;
-    if (sdm_control_read_stage(b->log->control, commit, b->stage + SDM_BATCH_HEADER, &bytes)) break;
+    if (sdm_control_read_stage(b->log->control, commit, 0, b->stage + SDM_BATCH_HEADER, &bytes)) break;
   }
   return seal_copy(b, bytes);
 }

@@ -127,11 +127,11 @@ uint64_t sdm_control_read(sdm_control *c, sdm_end *out) {
   }
 }
 
-bool sdm_control_read_stage(sdm_control *c, uint64_t commit, uint8_t *out, uint32_t *bytes) {
+bool sdm_control_read_stage(sdm_control *c, uint64_t commit, uint32_t have, uint8_t *out, uint32_t *bytes) {
   const sdm_end *slot = &c->slots[commit & 1];
   uint32_t size = atomic_load_explicit(&slot->staged_bytes, memory_order_acquire);
   if (size > SDM_STAGE_BYTES - SDM_BATCH_HEADER) size = SDM_STAGE_BYTES - SDM_BATCH_HEADER;
-  copy_racy(out, sdm_control_stage(c) + SDM_BATCH_HEADER, size);
+  if (size > have) copy_racy(out + have, sdm_control_stage(c) + SDM_BATCH_HEADER + have, size - have);
   atomic_thread_fence(memory_order_acquire);
   *bytes = size;
   return atomic_load_explicit(&c->commit, memory_order_relaxed) == commit;

@@ -128,8 +128,9 @@ void sdm_control_publish(sdm_control *c, const sdm_end *next);
 /* For readers without the lock: a consistent copy of the end, and the number of the commit it belongs to. */
 uint64_t sdm_control_read(sdm_control *c, sdm_end *out);
 
-/* Copies the staged records of that commit (count of them or more, into room for SDM_STAGE_BYTES); false when the stage was sealed since. */
-bool sdm_control_read_stage(sdm_control *c, uint64_t commit, uint8_t *out, uint32_t *bytes);
+/* Copies the staged records of that commit (count of them or more, into room for SDM_STAGE_BYTES), of which `have` bytes are there already; false when the stage was
+** sealed since. */
+bool sdm_control_read_stage(sdm_control *c, uint64_t commit, uint32_t have, uint8_t *out, uint32_t *bytes);
 
 static inline int64_t sdm_end_offset(const sdm_end *e) { return e->sealed_end + (int64_t)atomic_load_explicit(&e->staged_count, memory_order_acquire); }
 

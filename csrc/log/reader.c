@@ -37,6 +37,8 @@ struct sdm_reader {
   bool dense;                            /* its batches follow each other without a gap */
   int turns;                             /* so often the last segment has ended before `next`, one after the other */
   uint8_t *stage;                        /* a copy of it, once it is needed */
+  bool stage_goes_on;                    /* `records` stands behind what was given of it, as of stage_commit: only what is new need be copied */
+  uint64_t stage_commit;
   sdm_transactions *transactions;        /* what read_committed hides; NULL: nothing */
   sdm_reader_filter filter;
 };
@@ -148,7 +150,15 @@ static int find_segment(sdm_reader *r) {
 
 /* ---- the stage ---- */
 
-/* Gives the staged records as the batch in hand. 0: it was sealed since; they are in the file now. */
+/* The batch of the stage has more records now. */
+static void continue_records(sdm_record_iter *it, const sdm_batch *b, const uint8_t *end) {
+  it->left += b->count - it->batch.count;
+  it->batch = *b;
+  it->end = end;
+}
+
+/* Gives the staged records as the batch in hand. 0: it was sealed since; they are in the file now. Who follows the log has read most of them: what was given had
+** been published, and cannot have changed in the same commit. */
 static int take_stage(sdm_reader *r) {
   sdm_end e;
   sdm_batch b;
@@ -157,11 +167,15 @@ static int take_stage(sdm_reader *r) {
   int rc = sdm_log_read_end(r->log, &e, &commit);
   if (rc < 0 || e.sealed_end > r->next || sdm_stage_size(&e) == 0) return rc;
   if (!r->stage && !(r->stage = sdm_malloc(SDM_STAGE_BYTES))) return sdm_no_memory();
-  if (!sdm_control_read_stage(r->log->control, commit, r->stage, &bytes)) return 0;
+  bool goes_on = r->stage_goes_on && r->stage_commit == commit;
+  r->stage_goes_on = false;
+  if (!sdm_control_read_stage(r->log->control, commit, goes_on ? (uint32_t)(r->records.p - r->stage) : 0, r->stage, &bytes)) return 0;
   sdm_stage_header(&e, &b);
   r->batch_end = sdm_batch_last_offset(&b) + 1;
   b.count++;                             /* the copy may hold part of a record that is just being added: no claim that it ends with the last */
-  sdm_record_iter_init(&r->records, &b, r->stage, bytes);
+  if (goes_on) continue_records(&r->records, &b, r->stage + bytes);
+  else sdm_record_iter_init(&r->records, &b, r->stage, bytes);
+  r->stage_commit = commit;
   r->in_batch = r->staged = true;
   return 1;
 }
@@ -170,6 +184,7 @@ static int take_stage(sdm_reader *r) {
 
 /* A batch whose records cannot be had stays in front of the reader: to ask again gives the same answer. */
 static int open_records(sdm_reader *r, const sdm_batch *b, const uint8_t *bytes) {
+  r->stage_goes_on = false;
   int rc = sdm_record_iter_open(&r->records, b, bytes, &r->plain);
   if (rc == 0) return 0;
   r->scan.position -= b->size;
@@ -371,6 +386,7 @@ int sdm_reader_next(sdm_reader *r, sdm_record *out) {
     if (rc < 0) return sdm_fail_within(rc, "%s: ", r->log->dir);
     if (rc == 0) {
       r->in_batch = false;
+      r->stage_goes_on = r->staged && whole && r->next == r->batch_end;
       if (r->next < r->batch_end) r->next = r->batch_end;
       continue;
     }

@@ -201,7 +201,7 @@ static int read_end(verification *x) {
     if (rc < 0) return rc;
     x->staged = 0;
     if (!x->log->control || sdm_stage_size(&x->end) == 0) return 0;
-    if (sdm_control_read_stage(x->log->control, commit, x->stage, &x->staged)) return 0;
+    if (sdm_control_read_stage(x->log->control, commit, 0, x->stage, &x->staged)) return 0;
   }
 }
 

@@ -241,6 +241,25 @@ static void die_in_the_first_append(fixture *f) {
   e->first_timestamp = 5;
 }
 
+/* Who follows the log keeps what it has of the stage. What a writer had half written when it was copied is another record later. */
+TEST(a_follower_beside_a_death_in_an_append) {
+  fixture f;
+  sdm_reader *r;
+  sdm_record record;
+  fixture_begin(&f);
+  fixture_open(&f);
+  CHECK_INT(sdm_reader_open(f.log, 0, SDM_TO_END, 0, &r), 0);
+  for (uint32_t i = 0; i < 20; i++) {
+    CHECK_INT(fixture_put(&f, i, 8, 200, f.now), 0);
+    if (i % 3 == 0) in_child(&f, die_in_an_append);
+    CHECK_INT(sdm_reader_wait(r, 0), 1);
+    if (!CHECK_INT(sdm_reader_next(r, &record), 1) || !CHECK(fixture_is(&record, &f.model[i]))) break;
+    CHECK_INT(sdm_reader_next(r, &record), 0);
+  }
+  sdm_reader_close(r);
+  fixture_end(&f);
+}
+
 TEST(a_death_in_the_first_append_of_a_segment) {
   fixture f;
   fixture_begin(&f);
