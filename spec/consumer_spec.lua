@@ -450,6 +450,13 @@ describe("a consumer", function()
       assert.equal(4, n)
     end)
 
+    it("and commits before it waits", function()
+      fill(1, 3)
+      local c = consumer { group = "g" }
+      for _ in c:records { follow = true, timeout_ms = 1, commit_every = 100 } do assert.is_nil(c:committed("t", 0)) end
+      assert.equal(3, c:committed("t", 0) + c:committed("t", 1))
+    end)
+
     it("and raises what poll answers", function()
       fill(1, 2)
       local c = consumer { auto_offset_reset = "none" }
@@ -482,6 +489,7 @@ describe("a consumer", function()
       refused("commit: this consumer has no group", function() c:commit() end)
       refused("bad argument #1 to 'records' %(commit_every: this consumer has no group%)", function() c:records { commit_every = 1 } end)
       local g = consumer { group = "g" }
+      refused("bad argument #1 to 'records' %(commit_every: 1 or more expected, got 0%)", function() g:records { commit_every = 0 } end)
       refused("bad argument #1 to 'commit' %(a record, or ", function() g:commit(5) end)
       refused("bad argument #1 to 'commit' %(t: %[partition%] = offset expected%)", function() g:commit { t = { [0] = -1 } } end)
       refused("bad argument #1 to 'commit' %(metadata: a string of at most 4096 bytes expected%)",

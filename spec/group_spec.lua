@@ -201,6 +201,53 @@ describe("a consumer group", function()
     assert.is_true(a:commit())
   end)
 
+  it("refuses it also when the member knows that the partition is another's, or that there is none", function()
+    fill(8)
+    local a = member()
+    local list = a:poll()
+    local b = member()
+    assert.same({}, a:poll())
+    b:poll()
+    b:commit { t = { [2] = 1 } }
+    for _, r in ipairs(list) do
+      if r.partition == 2 then assert.equal("fenced", select(3, a:commit(r))) end
+    end
+    assert.equal("fenced", select(3, a:commit { t = { [0] = 1, [2] = 2 } }))
+    assert.equal("unknown_partition", select(3, a:commit { t = { [4] = 0 } }))
+    assert.equal("unknown_partition", select(3, a:commit { t = { [-1] = 0 } }))
+    assert.equal("unknown_topic", select(3, a:commit { u = { [0] = 0 } }))
+    assert.same({ t = { [2] = { offset = 1, metadata = "", timestamp = support.now } } }, store:group "g".offsets)
+  end)
+
+  it("goes on in a loop with commit_every when others come and go", function()
+    fill(40)
+    local a, n, b = member(), 0, nil
+    for record in a:records { commit_every = 1 } do
+      n = n + 1
+      if n == 2 then b = member() end
+      if n == 5 then b:close() end
+      assert.truthy(record.value)
+    end
+    assert.truthy(n >= 40)
+    assert.same({ total = 0, topics = { t = { [0] = 0, [1] = 0, [2] = 0, [3] = 0 } } }, a:lag())
+    for p = 0, 3 do assert.equal(10, (a:committed("t", p))) end
+  end)
+
+  it("decides once where \"latest\" is, for members that come later and for partitions that are added, too", function()
+    fill(8)
+    local function late() return assert(store:consumer { group = "g", topics = { "t" }, auto_offset_reset = "latest" }) end
+    local a = late()
+    fill(8)
+    local b = late()
+    assert.same({ 4, 4 }, { #a:poll(), #b:poll() })
+    a:commit()
+    b:commit()
+    topic:alter { partitions = 6 }
+    topic:append("k", "v", { partition = 5 })
+    assert.equal(1, #a:poll() + #b:poll())
+    assert.equal(0, #assert(store:consumer { topics = { "t" }, auto_offset_reset = "latest" }):poll())
+  end)
+
   it("begins a moved partition at its last commit", function()
     fill(8)
     local a = member()

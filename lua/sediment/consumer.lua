@@ -194,21 +194,46 @@ end
 
 local COMMIT = { sync = "boolean" }
 
+-- The share of a partition, and why there is none.
+local function own_share(self, topic, p)
+  local share = share_of(self, topic, p)
+  if share then return share end
+  local count = self.counts[topic]
+  if not count then return nil, ("the consumer does not read topic '%s'"):format(topic), "unknown_topic" end
+  if p >= count or p < 0 then return nil, ("topic '%s' has no partition %.0f; it has %d"):format(topic, p, count), "unknown_partition" end
+  return nil, ("group '%s': %s-%.0f is another member's; poll again, and go on with what it gives"):format(self.name, topic, p), "fenced"
+end
+
+-- Completes a list of commits: by which number each partition is this consumer's, and of which topic it is.
+local function number(self, list)
+  for _, c in ipairs(list) do
+    local share, topic, message, code
+    share, message, code = own_share(self, c.topic, c.partition)
+    if share then topic, message, code = Share.topic_of(self, c.topic) end
+    if not topic then return nil, message, code end
+    c.number, c.topic_id = share.number, core.topic_id(topic)
+  end
+  return true
+end
+
+local function commit(self, list, sync)
+  if #list == 0 and not sync then return true end
+  local done, message, code = number(self, list)
+  if done then done, message, code = self.member:while_owned(list, function() return self.commits:put(list) end) end
+  if done and sync then done, message, code = self.commits:flush() end
+  if not done then return nil, message, code end
+  for _, c in ipairs(list) do
+    local share = share_of(self, c.topic, c.partition)
+    if share then share.committed = c.offset end
+  end
+  return true
+end
+
 function Consumer:commit(what, options)
   check_self(self, "commit")
   if not self.commits then error("commit: this consumer has no group; give group= to store:consumer", 2) end
   options = check.options("commit", 2, options, COMMIT)
-  local list = to_commit(self, what)
-  for _, c in ipairs(list) do
-    local share = share_of(self, c.topic, c.partition)
-    c.number, c.topic_id = share and share.number, share and share.topic_id
-  end
-  if #list == 0 and not options.sync then return true end
-  local done, message, code = self.member:while_owned(list, function() return self.commits:put(list) end)
-  if done and options.sync then done, message, code = self.commits:flush() end
-  if not done then return nil, message, code end
-  for _, c in ipairs(list) do share_of(self, c.topic, c.partition).committed = c.offset end
-  return true
+  return commit(self, to_commit(self, what), options.sync)
 end
 
 local function check_partition(method, topic, p)
@@ -229,20 +254,16 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------------- positions
 
-local function own_share(self, topic, p)
+-- The same as of now.
+local function share_now(self, topic, p)
   local done, message, code = refresh(self)
   if not done then return nil, message, code end
-  local share = share_of(self, topic, p)
-  if share then return share end
-  local count = self.counts[topic]
-  if not count then return nil, ("the consumer does not read topic '%s'"):format(topic), "unknown_topic" end
-  if p >= count or p < 0 then return nil, ("topic '%s' has no partition %.0f; it has %d"):format(topic, p, count), "unknown_partition" end
-  return nil, ("%s-%.0f is another member's"):format(topic, p), "fenced"
+  return own_share(self, topic, p)
 end
 
 function Consumer:position(topic, p)
   check_self(self, "position")
-  local share, message, code = own_share(self, topic, check_partition("position", topic, p))
+  local share, message, code = share_now(self, topic, check_partition("position", topic, p))
   if not share then return nil, message, code end
   local done
   done, message, code = Share.locate(self, share)
@@ -268,7 +289,7 @@ function Consumer:seek(topic, p, to)
   if to ~= "earliest" and to ~= "latest" and not is_time and not (check.whole(to) and to >= 0) then
     check.refuse("seek", 3, "an offset, \"earliest\", \"latest\" or {time = ms} expected, got " .. check.shown(to), 1)
   end
-  local share, message, code = own_share(self, topic, p)
+  local share, message, code = share_now(self, topic, p)
   if not share then return nil, message, code end
   local handle
   handle, message, code = Share.topic_of(self, topic)
@@ -283,7 +304,7 @@ function Consumer:seek(topic, p, to)
 end
 
 local function set_paused(self, topic, p, paused)
-  local share, message, code = own_share(self, topic, p)
+  local share, message, code = share_now(self, topic, p)
   if not share then return nil, message, code end
   share.paused = paused
   return true
@@ -353,24 +374,38 @@ end
 
 local RECORDS = { follow = "boolean", timeout_ms = "count", commit_every = "count" }
 
--- Positions move record by record: when the body of the loop runs, what it has been given is all that they have passed.
+-- What has been handled. Of partitions that are another member's by now it is his affair.
+local function commit_handled(self)
+  local done, message, code = commit(self, list_moved(self))
+  if code ~= "fenced" then return done, message, code end
+  done, message, code = refresh(self)
+  if done then done, message, code = commit(self, list_moved(self)) end
+  return done or code == "fenced" or nil, message, code
+end
+
+-- Positions move record by record: when the body of the loop runs, what it has been given is all that they have passed. Before it waits it commits what is open.
 function Consumer:records(options)
   check_self(self, "records")
   options = check.options("records", 1, options, RECORDS)
   local every, timeout_ms = options.commit_every, options.follow and (options.timeout_ms or 2 ^ 53) or 0
+  if every == 0 then check.refuse("records", 1, "commit_every: 1 or more expected, got 0", 1) end
   if every and not self.commits then check.refuse("records", 1, "commit_every: this consumer has no group", 1) end
-  local since = 0
+  local open = 0                          -- records handled since the last commit
+  local function commit_from(count)
+    if not every or open < count then return end
+    or_throw(commit_handled(self))
+    open = 0
+  end
   return function()
     check_self(self, "records", 3)
-    if every and since >= every then
-      or_throw(self:commit())
-      since = 0
+    commit_from(every)
+    local list = or_throw(poll(self, 1, 0))
+    if not list[1] then
+      commit_from(1)
+      list = timeout_ms > 0 and or_throw(poll(self, 1, timeout_ms)) or list
     end
-    local list = or_throw(poll(self, 1, timeout_ms))
-    since = since + 1
-    if list[1] then return list[1] end
-    if every then or_throw(self:commit()) end
-    return nil
+    open = open + (list[1] and 1 or 0)
+    return list[1]
   end
 end
 
@@ -432,6 +467,18 @@ local function check_open(options)
   return check_topics(options.topics), on_corrupt ~= "fail" and on_corrupt
 end
 
+-- Where "latest" is for a group is decided once, when it begins: it is committed at once, or the next owner of a partition would find a later end.
+local function begin(self)
+  local done, message, code = refresh(self)
+  if not done or self.reset ~= "latest" then return done, message, code end
+  for _, share in ipairs(self.shares) do
+    done, message, code = Share.locate(self, share)
+    if not done and code ~= "resync" then return nil, message, code end
+  end
+  done, message, code = commit(self, list_moved(self))
+  return done or code == "fenced" or nil, message, code
+end
+
 -- store:consumer{...}; described in sediment/types.lua.
 local function open(store, options)
   check.store(store, "consumer")
@@ -461,8 +508,10 @@ local function open(store, options)
   local done
   done, message, code = self.commits:note_empty(false)
   if not done then return nil, message, code end
-  refresh(self)
-  return self
+  done, message, code = begin(self)
+  if done then return self end
+  self:close()
+  return nil, message, code
 end
 
 return { open = open }

@@ -260,7 +260,7 @@ end
 local function foreign(assignment, list)
   local out = {}
   for _, c in ipairs(list) do
-    if not assignment[c.topic] or assignment[c.topic][c.partition] ~= c.number then out[#out + 1] = c.topic .. "-" .. c.partition end
+    if not c.number or not assignment[c.topic] or assignment[c.topic][c.partition] ~= c.number then out[#out + 1] = c.topic .. "-" .. c.partition end
   end
   return #out > 0 and table.concat(out, ", ") or nil
 end

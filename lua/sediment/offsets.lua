@@ -221,6 +221,16 @@ function Commits:get(topic, p, topic_id)
   return commit
 end
 
+--- Whether any partition of a topic has a commit. nil, message, code.
+function Commits:has(topic, topic_id)
+  local all, message, code = self:all()
+  if not all then return nil, message, code end
+  for _, commit in pairs(all[topic] or {}) do
+    if not commit.topic_id or commit.topic_id == topic_id then return true end
+  end
+  return false
+end
+
 --- All of them: { topic = { [partition] = commit } }; empty when there is none.
 function Commits:all()
   local state, message, code = current(self)

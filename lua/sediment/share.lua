@@ -51,10 +51,17 @@ local function out_of_range(share, position, start, log_end)
     share.topic, share.partition, position and what:gsub(" is$", " is not") or what, start, log_end), "offset_out_of_range"
 end
 
--- By auto_offset_reset, when there is no position or the log does not have it.
+-- By auto_offset_reset, when there is no position or the log does not have it. Where a group has committed in other partitions of the topic, one without
+-- a commit was added later: then all that is in it has come since the group began.
 local function reset(self, share, position, start, log_end, floor)
   if self.reset == "none" then return out_of_range(share, position, start, log_end) end
-  return Share.stand(share, self.reset == "latest" and log_end or start, floor)
+  local at, is_new, message, code = start, nil, nil, nil
+  if self.reset == "latest" then
+    if not position and self.commits then is_new, message, code = self.commits:has(share.topic, share.topic_id) end
+    if message then return nil, message, code end
+    if not is_new then at = log_end end
+  end
+  return Share.stand(share, at, floor)
 end
 
 local function is_compacted(topic)
