@@ -18,9 +18,9 @@ function access_log.log()
   if not offset then ngx.log(ngx.ERR, "access log: ", message) end
 end
 
--- The offset that a client goes on from: behind the last that it saw, unless that is gone, or now.
+-- The offset that a client goes on from: behind the last that it saw, unless that is gone; or now.
 local function first_for(last_seen)
-  if not last_seen then return requests:latest() end
+  if not last_seen or last_seen % 1 ~= 0 then return requests:latest() end
   return math.max(requests:earliest(), math.min(last_seen + 1, requests:latest()))
 end
 

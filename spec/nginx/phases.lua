@@ -3,7 +3,10 @@ local sediment = require "resty.sediment"
 
 local phases = { outcomes = {} }
 
-local store, topic, state, consumer, extra
+local store, topic, state, extra
+local consumers = {}                      -- phase -> its consumer: some phases yield to others
+
+local function consumer() return consumers[ngx.get_phase()] end
 
 local CALLS = {
   { "open", function() return sediment.open(phases.path) end },
@@ -36,14 +39,22 @@ local CALLS = {
   { "update", function() return state and state:update() end },
   { "get", function() return state and state:get "k" end },
   { "consumer", function()
-    local opened = assert(store:consumer { group = "g", topics = { "t" } })
-    if consumer then opened:close() else consumer = opened end
+    local phase = ngx.get_phase()
+    consumers[phase] = assert(store:consumer { group = phase, topics = { "t" } })
   end },
-  { "poll", function() return consumer and assert(consumer:poll()) end },
-  { "poll{timeout_ms=}", function() return consumer and assert(consumer:poll { timeout_ms = 1 }) end },
-  { "commit", function() return consumer and assert(consumer:commit()) end },
-  { "consumer:records{follow=true}", function() return consumer and consumer:records { follow = true, timeout_ms = 1 } () end },
-  { "commit{sync=true}", function() return consumer and assert(consumer:commit(nil, { sync = true })) end },
+  { "poll", function() return consumer() and assert(consumer():poll()) end },
+  { "poll{timeout_ms=}", function() return consumer() and assert(consumer():poll { timeout_ms = 1 }) end },
+  { "commit", function() return consumer() and assert(consumer():commit()) end },
+  { "committed", function() return consumer() and consumer():committed "t" end },
+  { "position", function() return consumer() and assert(consumer():position "t") end },
+  { "seek", function() return consumer() and assert(consumer():seek("t", 0, "latest")) end },
+  { "pause", function() return consumer() and assert(consumer():pause "t") end },
+  { "resume", function() return consumer() and assert(consumer():resume "t") end },
+  { "assignment", function() return consumer() and assert(consumer():assignment()) end },
+  { "lag", function() return consumer() and assert(consumer():lag()) end },
+  { "consumer:records{follow=true}", function() return consumer() and consumer():records { follow = true, timeout_ms = 1 } () end },
+  { "commit{sync=true}", function() return consumer() and assert(consumer():commit(nil, { sync = true })) end },
+  { "consumer:close", function() return consumer() and assert(consumer():close()) end },
   { "groups", function() return store:groups() end },
   { "group", function() return store:group "g" end },
   { "delete_group", function() return store:delete_group "none" end },
