@@ -99,6 +99,18 @@ describe("metrics", function()
     assert.matches("\nsediment_topics 2\n", text, 1, true)
   end)
 
+  it("tell how far consumer groups are", function()
+    local topic, store = support.topic { partitions = 2 }
+    for i = 1, 10 do topic:append("k", "v", { partition = i % 2 }) end
+    local c = assert(store:consumer { group = 'a "group"\\', topics = { "t" } })
+    c:poll()
+    c:commit { t = { [1] = 2 } }
+    local text = assert(store:metrics())
+    local labels = [[{group="a \"group\"\\",topic="t",partition="1"}]]
+    assert.truthy(text:find("\nsediment_consumer_group_offset" .. labels .. " 2\n", 1, true))
+    assert.truthy(text:find("\nsediment_consumer_group_lag" .. labels .. " 3\n", 1, true))
+  end)
+
   it("write large numbers whole", function()
     local topic, store = support.topic()
     topic:append("k", "v", { timestamp = support.now })

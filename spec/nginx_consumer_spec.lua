@@ -89,3 +89,31 @@ describe("a consumer in each worker", function()
     assert.equal("", nginx:errors())
   end)
 end)
+
+describe("what init_by_lua* asked for", function()
+  local nginx
+
+  after_each(function()
+    nginx:stop()
+    support.cleanup()
+  end)
+
+  it("is there for consumers and tables of the workers", function()
+    nginx = server.start {
+      workers = 1,
+      http = ([[
+        init_by_lua_block {
+          store = require "resty.sediment".open "%s"
+          store:topic("t", {})
+          store:topic("u", {})
+        }
+      ]]):format(support.path()),
+      init_worker = [[
+        consumer = assert(store:consumer { topics = { "t" } })
+        state = assert(store:table "u")
+      ]],
+      server = "location / { content_by_lua_block { ngx.say(#consumer:poll(), ' ', state:count()) } }",
+    }
+    assert.equal("0 0\n", nginx:get "/")
+  end)
+end)

@@ -1,6 +1,7 @@
 -- A store is found again wherever the program has changed its directory to.
 local sediment = require "sediment"
 local support = require "support"
+local disk = require "disk"
 
 describe("a store opened by a relative path", function()
   after_each(support.cleanup)
@@ -30,5 +31,16 @@ describe("a store opened by a relative path", function()
     bare:close()
     assert.is_true(store:close())
     ffi.C.chdir(before)
+  end)
+end)
+
+describe("a C module for the other Lua", function()
+  it("is told for what it is", function()
+    local scripts = require "scripts"
+    local other = rawget(_G, "jit") and "5.4" or "luajit"
+    local program = ("package.path = %q package.cpath = %q require 'sediment'"):format(scripts.root .. "/lua/?.lua;" .. scripts.root ..
+      "/lua/?/init.lua", scripts.root .. "/build/" .. other .. "/?.so")
+    local said = scripts.shell(("%s -e \"%s\" 2>&1"):format(disk.lua(), (program:gsub('"', "'"))))
+    assert.matches("sediment: the C module that package.cpath leads to is for another Lua than Lua", said, 1, true)
   end)
 end)

@@ -35,14 +35,22 @@ function Store:topic(name, config)
   return topic.new(self, name, config, plain)
 end
 
+-- Tables and consumers look for topics by their names: those that init_by_lua* asked for are made before.
+local function open_topics(self, store)
+  local done, message, code = handle.open_remembered(self)
+  return done and store, message, code
+end
+
 function Store:table(name, options)
   local store, message, code = plain_store(self, "table")
+  if store then store, message, code = open_topics(self, store) end
   if not store then return nil, message, code end
   return relay("table", pcall(paced_table.open, store, name, options))
 end
 
 function Store:consumer(options)
   local store, message, code = plain_store(self, "consumer")
+  if store then store, message, code = open_topics(self, store) end
   if not store then return nil, message, code end
   return relay("consumer", pcall(consumer.open, self, store, options))
 end

@@ -383,7 +383,8 @@ local function commit_handled(self)
   return done or code == "fenced" or nil, message, code
 end
 
--- Positions move record by record: when the body of the loop runs, what it has been given is all that they have passed. Before it waits it commits what is open.
+-- Positions move record by record: when the body of the loop runs, what it has been given is all that they have passed. Before it waits
+-- it commits what is open.
 function Consumer:records(options)
   check_self(self, "records")
   options = check.options("records", 1, options, RECORDS)
@@ -467,7 +468,8 @@ local function check_open(options)
   return check_topics(options.topics), on_corrupt ~= "fail" and on_corrupt
 end
 
--- Where "latest" is for a group is decided once, when it begins: it is committed at once, or the next owner of a partition would find a later end.
+-- Where "latest" is for a group is decided once, when it begins: it is committed at once, or the next owner of a partition would find a
+-- later end.
 local function begin(self)
   local done, message, code = refresh(self)
   if not done or self.reset ~= "latest" then return done, message, code end

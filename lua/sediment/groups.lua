@@ -21,8 +21,8 @@ local function is_valid(store, name, commit, ids)
   return ids[name] and (not commit.topic_id or commit.topic_id == ids[name])
 end
 
--- The groups with the commits that count, and those that do not beside them: { name = { topics=, stale=, empty_since= } }.
-local function look(store)
+--- The groups with the commits that count, and those that do not beside them: { name = { topics=, stale=, empty_since= } }.
+function groups.look(store)
   local found, message, code = offsets.all(store)
   if not found then return nil, message, code end
   local ids = {}
@@ -46,7 +46,7 @@ end
 --- store:groups() -> {names}; described in sediment/types.lua.
 function groups.names(store)
   check.store(store, "groups")
-  local found, message, code = look(store)
+  local found, message, code = groups.look(store)
   if not found then return nil, message, code end
   local list = {}
   for name, g in pairs(found) do
@@ -64,7 +64,7 @@ end
 function groups.describe(store, name)
   check.store(store, "group")
   check_name("group", name)
-  local found, message, code = look(store)
+  local found, message, code = groups.look(store)
   if not found then return nil, message, code end
   local members
   members, message, code = group.members(store, name)
@@ -120,7 +120,7 @@ end
 
 --- Takes back what is due at `now`: how many offsets. nil, message, code.
 function groups.expire(store, now)
-  local found, message, code = look(store)
+  local found, message, code = groups.look(store)
   if not found then return nil, message, code end
   local keep_ms, gone = core.option(store, "offsets.retention.minutes") * MINUTE, 0
   for name, g in pairs(found) do

@@ -9,7 +9,15 @@
 --- A runtime failure is returned as `nil, message, code`; misuse (a wrong type, an unknown option, use after close) is raised. Every
 --- method is described in sediment/types.lua. The module has no state of its own and sets no globals; load it in any process, but open
 --- stores after the last fork: handles from before it answer `forked` in the child.
-local core = require "sediment.core"
+
+-- The two Lua ABIs differ: a C module for the other one is found and cannot be loaded.
+local found, core = pcall(require, "sediment.core")
+if not found then
+  local other = tostring(core):find("undefined symbol: lua", 1, true) and
+    "sediment: the C module that package.cpath leads to is for another Lua than " .. (rawget(_G, "jit") and "LuaJIT" or _VERSION) .. ": "
+  error((other or "") .. tostring(core), 2)
+end
+
 local consumer = require "sediment.consumer"
 local groups = require "sediment.groups"
 local metrics = require "sediment.metrics"

@@ -3,6 +3,7 @@
 --- A series a partition, named after the field of its stats; `uncleanable` and `cleaned` follow what Kafka's log cleaner reports
 --- (uncleanable-partitions-count, uncleanable-bytes, time-since-last-run-ms).
 local check_store = require("sediment.check").store
+local groups = require "sediment.groups"
 
 local metrics = {}
 
@@ -56,10 +57,37 @@ local function sorted(topics)
   return list, #names
 end
 
---- The text of a store's stats.
----@param stats { topics: table<string, sediment.topic_stats> }
----@return string
-function metrics.text(stats)
+-- A label's value: groups have any name.
+local function quoted(text) return '"' .. text:gsub("[\\\"\n]", { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }) .. '"' end
+
+-- Commits as lines "labels, offset, lag", sorted; one that is ahead of its log, as after a loss of power, has no lag.
+local function commits(found, topics)
+  local rows = {}
+  for group, of in pairs(found) do
+    for topic, partitions in pairs(of.topics) do
+      for p, commit in pairs(partitions) do
+        local stats = topics[topic] and topics[topic].partitions[p]
+        local labels = ("{group=%s,topic=\"%s\",partition=\"%d\"}"):format(quoted(group), topic, p)
+        local lag = stats and math.max(0, stats.log_end_offset - math.max(commit.offset, stats.log_start_offset))
+        if stats then rows[#rows + 1] = { labels, commit.offset, lag } end
+      end
+    end
+  end
+  table.sort(rows, function(a, b) return a[1] < b[1] end)
+  return rows
+end
+
+local function add_groups(lines, found, topics)
+  local rows = commits(found, topics)
+  if #rows == 0 then return end
+  head(lines, "consumer_group_offset", "gauge", "What the group has committed.")
+  for _, row in ipairs(rows) do lines[#lines + 1] = ("sediment_consumer_group_offset%s %s"):format(row[1], number(row[2])) end
+  head(lines, "consumer_group_lag", "gauge", "Offsets behind that commit.")
+  for _, row in ipairs(rows) do lines[#lines + 1] = ("sediment_consumer_group_lag%s %s"):format(row[1], number(row[3])) end
+end
+
+-- The text of a store's stats, and of its groups.
+local function text_of(stats, found)
   local list, topics = sorted(stats.topics)
   local lines, uncleanable, bytes = {}, 0, 0
   for _, metric in ipairs(PARTITION) do
@@ -73,6 +101,7 @@ function metrics.text(stats)
   for _, item in ipairs(list) do
     if item[3].uncleanable then uncleanable, bytes = uncleanable + 1, bytes + item[3].size end
   end
+  add_groups(lines, found, stats.topics)
   gauge(lines, "topics", "Topics.", topics)
   gauge(lines, "partitions", "Partitions.", #list)
   gauge(lines, "uncleanable_partitions", "Partitions whose last cleaning failed.", uncleanable)
@@ -85,7 +114,10 @@ function metrics.of(store)
   check_store(store, "metrics")
   local stats, message, code = store:stats()
   if not stats then return nil, message, code end
-  return metrics.text(stats)
+  local found
+  found, message, code = groups.look(store)
+  if not found then return nil, message, code end
+  return text_of(stats, found)
 end
 
 return metrics

@@ -51,8 +51,8 @@ local function out_of_range(share, position, start, log_end)
     share.topic, share.partition, position and what:gsub(" is$", " is not") or what, start, log_end), "offset_out_of_range"
 end
 
--- By auto_offset_reset, when there is no position or the log does not have it. Where a group has committed in other partitions of the topic, one without
--- a commit was added later: then all that is in it has come since the group began.
+-- By auto_offset_reset, when there is no position or the log does not have it. Where a group has committed in other partitions of the
+-- topic, one without a commit was added later: then all that is in it has come since the group began.
 local function reset(self, share, position, start, log_end, floor)
   if self.reset == "none" then return out_of_range(share, position, start, log_end) end
   local at, is_new, message, code = start, nil, nil, nil

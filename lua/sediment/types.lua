@@ -125,7 +125,8 @@ function store:maintain(options) end
 function store:stats() end
 
 ---The store's stats in Prometheus' text format, for a page that it scrapes: a series a partition with the labels topic and partition
----(sediment_log_end_offset, sediment_size_bytes, ...), and sediment_uncleanable_partitions of the whole store.
+---(sediment_log_end_offset, sediment_size_bytes, ...), sediment_uncleanable_partitions of the whole store, and, with the labels group,
+---topic and partition, sediment_consumer_group_offset and sediment_consumer_group_lag.
 ---@return string? text
 ---@return string? message
 ---@return sediment.code? code

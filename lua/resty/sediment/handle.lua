@@ -54,6 +54,24 @@ function handle.plain_store(self, call, level)
   return store, message, code
 end
 
+-- A topic that was asked for in init_by_lua*: with the store's first use in a worker it is opened, and so made, since tables and
+-- consumers find it by its name.
+function handle.remember(store, topic)
+  store.remembered = store.remembered or {}
+  table.insert(store.remembered, topic)
+end
+
+-- Opens those. nil, message, code when one cannot be opened.
+function handle.open_remembered(store)
+  local topics = store.remembered or {}
+  while #topics > 0 do
+    local plain, message, code = handle.plain_topic(topics[#topics], "topic")
+    if not plain then return nil, message, code end
+    topics[#topics] = nil
+  end
+  return true
+end
+
 -- The same of a topic.
 function handle.plain_topic(self, call)
   handle.check_self(self, handle.Topic, call, 3)

@@ -9,10 +9,12 @@ local Topic, plain_topic, relay, relay_to = handle.Topic, handle.plain_topic, ha
 
 -- `plain` is the topic behind it, if it is open.
 local function new(store, name, config, plain)
-  return setmetatable({
+  local topic = setmetatable({
     store = store, name = name, given = config, plain = plain,
     record_pollers = {}, flush_pollers = {},           -- partition -> its poller
   }, Topic)
+  if not plain then handle.remember(store, topic) end
+  return topic
 end
 
 handle.hand_on(Topic, core.topic, plain_topic, "earliest latest partitions offset_for_time segments config describe alter stats roll")
