@@ -247,9 +247,9 @@ function Consumer:committed(topic, p)
   p = check_partition("committed", topic, p)
   if not self.commits then return nil end
   local handle = Share.topic_of(self, topic)
-  local commit, message, code = self.commits:get(topic, p, handle and core.topic_id(handle))
-  if not commit then return nil, message, code end
-  return commit.offset, commit.metadata
+  local found, message, code = self.commits:get(topic, p, handle and core.topic_id(handle))
+  if not found then return nil, message, code end
+  return found.offset, found.metadata
 end
 
 -- ------------------------------------------------------------------------------------------------------------------------- positions
@@ -340,10 +340,10 @@ local function lag_of(self, share)
   if not start then return nil, log_end, floor end
   local from = share.position
   if not from and self.commits then
-    local commit
-    commit, message, code = self.commits:get(share.topic, share.partition, core.topic_id(topic))
+    local committed
+    committed, message, code = self.commits:get(share.topic, share.partition, core.topic_id(topic))
     if message then return nil, message, code end
-    from = commit and commit.offset
+    from = committed and committed.offset
   end
   return math.max(0, log_end - math.max(from or start, start))
 end

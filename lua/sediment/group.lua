@@ -260,7 +260,8 @@ end
 local function foreign(assignment, list)
   local out = {}
   for _, c in ipairs(list) do
-    if not c.number or not assignment[c.topic] or assignment[c.topic][c.partition] ~= c.number then out[#out + 1] = c.topic .. "-" .. c.partition end
+    local owned = c.number and assignment[c.topic] and assignment[c.topic][c.partition] == c.number
+    if not owned then out[#out + 1] = c.topic .. "-" .. c.partition end
   end
   return #out > 0 and table.concat(out, ", ") or nil
 end
