@@ -280,6 +280,14 @@ enum { SDM_INTERRUPTED = 2, SDM_ENDED = 3 };
 ** store is closed or the topic deleted meanwhile. Blocks this thread, and nobody else. */
 int sdm_log_wait(sdm_log *l, int64_t offset, int64_t timeout_ms);
 
+/* The same for several logs, each at its offset: until one of them has more. A failure of any ends it. Up to 128 cost what one does. */
+typedef struct sdm_awaited {
+  sdm_log *log;
+  int64_t offset;
+} sdm_awaited;
+
+int sdm_logs_wait(const sdm_awaited *of, size_t count, int64_t timeout_ms);
+
 /* ---- reading ---- */
 
 enum { SDM_READ_UNCOMMITTED = 1 };        /* flags of sdm_reader_open */

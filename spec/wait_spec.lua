@@ -224,6 +224,61 @@ describe("waiting", function()
     end)
   end)
 
+  describe("for any of several partitions", function()
+    local core = require "sediment.core"
+    local other
+
+    before_each(function()
+      topic:alter { partitions = 3 }
+      other = store:topic("other", {})
+    end)
+
+    it("tells whether one has a record at its offset", function()
+      local wanted = { topic, 0, 0, topic, 2, 0, other, 0, 1 }
+      assert.is_false(core.wait_any(wanted, 0))
+      assert.is_false(core.wait_any(wanted, 5))
+      other:append("k", "v")
+      assert.is_false(core.wait_any(wanted, 0))
+      topic:append("k", "v", { partition = 1 })
+      assert.is_false(core.wait_any(wanted, 0))
+      topic:append("k", "v", { partition = 2 })
+      assert.is_true(core.wait_any(wanted))
+      wanted[6] = 1
+      assert.is_false(core.wait_any(wanted, 0))
+      other:append("k", "v")
+      assert.is_true(core.wait_any(wanted))
+      assert.is_false(core.wait_any({}, 0))
+    end)
+
+    it("ends when another process appends to any of them", function()
+      local p = start [[
+        for i = 0, 29 do
+          assert(said:wait(i, 30000))
+          assert(topic:append("k", "v", { partition = i % 3 }))
+        end]]
+      local wanted = { topic, 0, 0, topic, 1, 0, topic, 2, 0 }
+      for i = 0, 29 do
+        said:append("go on")
+        assert.is_true(core.wait_any(wanted, 30000))
+        wanted[3 * (i % 3) + 3] = wanted[3 * (i % 3) + 3] + 1
+      end
+      assert.is_false(core.wait_any(wanted, 0))
+      assert.equal("status 0", p:read "*l")
+    end)
+
+    it("ends with a reason", function()
+      assert.equal("unknown_partition", select(3, core.wait_any({ other, 0, 0, topic, 3, 0 }, 0)))
+      start 'assert(topic:wait(0, 30000)) assert(store:delete_topic "t")'
+      topic:append("k", "v", { partition = 0 })
+      local result, message, code = core.wait_any({ other, 0, 0, topic, 0, 1 }, 30000)
+      assert.is_nil(result)
+      assert.equal("unknown_topic", code)
+      assert.matches("'t' was deleted", message)
+      store:close()
+      assert.matches("use after close", raised(core.wait_any, { other, 0, 0 }, 0))
+    end)
+  end)
+
   it("for a flush is for writers", function()
     local core = require "sediment.core"
     local ticket = assert(core.flush_begin(topic, 0))
@@ -234,7 +289,10 @@ describe("waiting", function()
   end)
 
   -- lua's handler of SIGINT sets a hook that raises an error; a wait in C must let it run.
-  for name, text in pairs { ["wait()"] = "topic:wait(0)", ["an iteration"] = "for _ in topic:records { follow = true } do end" } do
+  for name, text in pairs {
+    ["wait()"] = "topic:wait(0)", ["an iteration"] = "for _ in topic:records { follow = true } do end",
+    ["a wait for several"] = "require('sediment.core').wait_any { topic, 0, 0, said, 0, 1 }",
+  } do
     it("by " .. name .. " ends with Ctrl-C", function()
       local p = start("said:append('waiting')\n" .. text)
       assert(said:wait(0, 30000))

@@ -34,7 +34,7 @@ static void add_functions(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "open", sdml_store_open }, { "open_partition", sdml_partition_open }, { "bounds", core_bounds },
     { "reader", sdml_reader_of_topic }, { "load", sdml_reader_load }, { "life", sdml_store_life },
-    { "flush_begin", sdml_flush_begin }, { "flush_poll", sdml_flush_poll },
+    { "wait_any", sdml_wait_any }, { "flush_begin", sdml_flush_begin }, { "flush_poll", sdml_flush_poll },
     { "key", sdml_key }, { NULL, NULL },
   };
   for (const luaL_Reg *f = functions; f->name; f++) {

@@ -135,6 +135,7 @@ int64_t sdml_timeout(lua_State *L, int arg, int index);                    /* mi
 int64_t sdml_until(int64_t timeout_ms);                                    /* by the monotonic clock */
 int64_t sdml_slice(int64_t until);                                         /* a timeout: so long at a time the signals' handlers can wait */
 bool sdml_waits_on(lua_State *L, int rc, int64_t until);                   /* after a slice: whether it is not over. Runs hooks, which may raise or close anything */
+int sdml_wait_any(lua_State *L);                                           /* core.wait_any */
 int sdml_flush_begin(lua_State *L);                                        /* core.flush_begin, core.flush_poll */
 int sdml_flush_poll(lua_State *L);
 int sdml_push_waited(lua_State *L, int rc, sdm_log *log);                  /* results of wait() after sdm_log_wait */

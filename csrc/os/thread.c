@@ -109,3 +109,30 @@ bool sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms) {
 }
 
 void sdm_futex_wake_all(uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
+
+static bool wait_for_a_moment(int64_t timeout_ms) {
+  uint32_t nobody = 0;
+  return sdm_futex_wait(&nobody, 0, timeout_ms < 0 || timeout_ms > SDM_FUTEX_POLL_MS ? SDM_FUTEX_POLL_MS : timeout_ms);
+}
+
+#ifdef SYS_futex_waitv
+/* 0, or the error. The timeout is a time of the clock here. */
+static int wait_on_all(const sdm_futex *of, size_t count, int64_t timeout_ms) {
+  struct futex_waitv waiters[SDM_FUTEXES_MAX];
+  struct timespec until = after(CLOCK_MONOTONIC, timeout_ms < 0 ? 0 : timeout_ms);
+  for (size_t i = 0; i < count; i++) waiters[i] = (struct futex_waitv){.val = of[i].seen, .uaddr = (uintptr_t)of[i].word, .flags = FUTEX_32};
+  return syscall(SYS_futex_waitv, waiters, count, 0, timeout_ms < 0 ? NULL : &until, CLOCK_MONOTONIC) < 0 ? errno : 0;
+}
+#else
+static int wait_on_all(const sdm_futex *of, size_t count, int64_t timeout_ms) {
+  (void)of, (void)count, (void)timeout_ms;
+  return ENOSYS;
+}
+#endif
+
+bool sdm_futex_wait_any(const sdm_futex *of, size_t count, int64_t timeout_ms) {
+  if (count == 1) return sdm_futex_wait(of->word, of->seen, timeout_ms);
+  int error = count > 0 && count <= SDM_FUTEXES_MAX ? wait_on_all(of, count, timeout_ms) : ENOSYS;
+  if (error == 0 || error == EAGAIN || error == ETIMEDOUT) return true;
+  return error != EINTR && wait_for_a_moment(timeout_ms);
+}

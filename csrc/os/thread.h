@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct sdm_mutex { pthread_mutex_t m; } sdm_mutex;
@@ -39,5 +40,15 @@ void sdm_shared_mutex_unlock(sdm_shared_mutex *m);
 ** ran meanwhile. */
 bool sdm_futex_wait(uint32_t *word, uint32_t seen, int64_t timeout_ms);
 void sdm_futex_wake_all(uint32_t *word);
+
+/* The same for several words: until one of them changes. Where the kernel cannot do that (before Linux 5.16), and beyond SDM_FUTEXES_MAX, it waits for a
+** moment. */
+typedef struct sdm_futex {
+  uint32_t *word, seen;
+} sdm_futex;
+
+enum { SDM_FUTEXES_MAX = 128, SDM_FUTEX_POLL_MS = 5 };
+
+bool sdm_futex_wait_any(const sdm_futex *of, size_t count, int64_t timeout_ms);
 
 #endif

@@ -92,6 +92,87 @@ TEST(who_waits_is_told_that_the_store_is_closed_or_the_topic_gone) {
   fixture_end(&f);
 }
 
+/* ---- for any of several ---- */
+
+typedef struct any_waiter {
+  sdm_awaited of[3];
+  size_t count;
+  int result;
+} any_waiter;
+
+static void *wait_for_any(void *argument) {
+  any_waiter *w = argument;
+  w->result = sdm_logs_wait(w->of, w->count, LONG_MS);
+  return NULL;
+}
+
+/* Until he has said so in every page, since the last one is written last. */
+static pthread_t start_any(any_waiter *w) {
+  pthread_t thread;
+  for (size_t i = 0; i < w->count; i++) atomic_store(&w->of[i].log->control->awaited, 0);
+  pthread_create(&thread, NULL, wait_for_any, w);
+  while (atomic_load(&w->of[w->count - 1].log->control->awaited) == 0) {}
+  return thread;
+}
+
+TEST(an_append_to_any_of_several_logs_ends_the_wait_for_them) {
+  fixture f[3];
+  any_waiter w = {.count = 3};
+  for (int i = 0; i < 3; i++) {
+    fixture_begin(&f[i]);
+    fixture_open(&f[i]);
+    w.of[i] = (sdm_awaited){f[i].log, 0};
+  }
+  CHECK_INT(sdm_logs_wait(w.of, 3, 0), 0);
+  CHECK_INT(sdm_logs_wait(w.of, 3, 1), 0);
+  for (int round = 0; round < 60; round++) {
+    pthread_t thread = start_any(&w);
+    fixture_add(&f[round % 3], 1);
+    pthread_join(thread, NULL);
+    if (!CHECK_INT(w.result, 1)) break;
+    CHECK_INT(sdm_logs_wait(w.of, 3, -1), 1);
+    w.of[round % 3].offset++;
+  }
+  CHECK_INT(sdm_logs_wait(w.of, 3, 0), 0);
+  for (int i = 0; i < 3; i++) fixture_end(&f[i]);
+}
+
+TEST(what_befalls_any_of_several_logs_ends_the_wait_for_them) {
+  fixture f[2];
+  for (int i = 0; i < 2; i++) {
+    fixture_begin(&f[i]);
+    fixture_open(&f[i]);
+  }
+  any_waiter w = {.of = {{f[0].log, 0}, {f[1].log, 0}}, .count = 2};
+  pthread_t thread = start_any(&w);
+  atomic_store(&f[1].log->control->deleted, SDM_GONE_DELETED);
+  sdm_log_wake(&f[1].log->control->news, &f[1].log->control->awaited);
+  pthread_join(thread, NULL);
+  CHECK_INT(w.result, SDM_UNKNOWN_TOPIC);
+  atomic_store(&f[1].log->control->deleted, SDM_GONE_NOT);
+  for (int i = 0; i < 2; i++) fixture_end(&f[i]);
+}
+
+/* More than the kernel waits for at once, and one that can only be looked at. */
+TEST(no_number_of_logs_is_too_large_to_wait_for) {
+  enum { MANY = SDM_FUTEXES_MAX + 2 };
+  static sdm_awaited of[MANY];
+  fixture f;
+  sdm_log *bare;
+  fixture_begin(&f);
+  fixture_open(&f);
+  CHECK_INT(sdm_log_open_bare(f.dir, &bare), 0);
+  for (int i = 0; i < MANY; i++) of[i] = (sdm_awaited){i == 1 ? bare : f.log, i == MANY - 1 ? 0 : 1};
+  CHECK_INT(sdm_logs_wait(of, MANY, 1), 0);
+  CHECK_INT(sdm_logs_wait(of, 2, 1), 0);
+  CHECK_INT(sdm_logs_wait(of, 0, 1), 0);
+  fixture_add(&f, 1);
+  CHECK_INT(sdm_logs_wait(of, MANY, 0), 1);
+  CHECK_INT(sdm_logs_wait(of, 2, 1), 0);
+  sdm_log_release(bare);
+  fixture_end(&f);
+}
+
 static void note_signal(int number) { (void)number; }
 
 TEST(a_signal_ends_a_wait) {

@@ -1,4 +1,4 @@
-/* The lock that processes share, when processes die. */
+/* The lock that processes share, when processes die; and waiting for several words. */
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -114,4 +114,27 @@ TEST(an_owner_that_is_slow_keeps_it) {
   sdm_shared_mutex_unlock(&s->lock);
   CHECK_INT(end_of(waiter), 0);
   munmap(s, sizeof *s);
+}
+
+/* ---- futexes ---- */
+
+static void *wait_without_end(void *words) {
+  uint32_t *w = words;
+  sdm_futex of[] = {{&w[0], 0}, {&w[1], 0}, {&w[2], 0}};
+  while (__atomic_load_n(&w[2], __ATOMIC_SEQ_CST) == 0) sdm_futex_wait_any(of, 3, -1);
+  return NULL;
+}
+
+/* There is no timeout that could end it. */
+TEST(a_wait_for_several_words_ends_when_one_of_them_is_woken) {
+  for (int i = 0; i < 200; i++) {
+    uint32_t words[3] = {0};
+    pthread_t waiter;
+    pthread_create(&waiter, NULL, wait_without_end, words);
+    if (i % 2) sdm_sleep(0.001);
+    __atomic_store_n(&words[2], 1, __ATOMIC_SEQ_CST);
+    sdm_futex_wake_all(&words[2]);
+    pthread_join(waiter, NULL);
+  }
+  CHECK(sdm_futex_wait_any(&(sdm_futex){&(uint32_t){1}, 0}, 1, -1));
 }
