@@ -35,6 +35,7 @@ static void add_functions(lua_State *L) {
     { "open", sdml_store_open }, { "open_partition", sdml_partition_open }, { "bounds", core_bounds },
     { "reader", sdml_reader_of_topic }, { "load", sdml_reader_load }, { "life", sdml_store_life },
     { "wait_any", sdml_wait_any }, { "flush_begin", sdml_flush_begin }, { "flush_poll", sdml_flush_poll },
+    { "snapshot_open", sdml_snapshot_open }, { "snapshot_begin", sdml_snapshot_begin },
     { "key", sdml_key }, { NULL, NULL },
   };
   for (const luaL_Reg *f = functions; f->name; f++) {
@@ -58,7 +59,8 @@ int luaopen_sediment_core(lua_State *L) {
   lua_pop(L, 1);
   sdml_open_reader(L);
   sdml_open_held(L);
-  lua_pop(L, 2);
+  sdml_open_snapshot(L);
+  lua_pop(L, 4);
   add_functions(L);
   lua_pushliteral(L, SDM_VERSION);
   lua_setfield(L, -2, "_VERSION");

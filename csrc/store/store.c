@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "log/reserve.h"
+#include "store/snapshot_file.h"
 
 static sdm_mutex registry_lock = SDM_MUTEX_INIT;
 static sdm_store *registry;
@@ -175,6 +176,7 @@ static int put_right(sdm_store *s, int64_t now) {
   sdm_store_finish_deletions(s, now);
   sdm_folders_unlink(s, INT64_MAX, &folders);
   sdm_folders_drop_unlisted(s);
+  sdm_snapshots_drop_unlisted(s);
   return sdm_store_open_all(s, now, NULL, NULL);
 }
 

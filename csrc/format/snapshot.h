@@ -1,0 +1,68 @@
+/* The snapshot of a state table, `sediment.table-*`: where the table stood in each partition, and its keys and values (docs/format.md 13). No I/O.
+**
+** A value is what a Lua program made of a record: false, true, a whole number, a double, a string, or a table of these. What is decoded here is believed
+** from then on: whoever reads a file has every entry checked first.
+*/
+#ifndef SDM_FORMAT_SNAPSHOT_H
+#define SDM_FORMAT_SNAPSHOT_H
+
+#include <stdbool.h>
+
+#include "format/checkpoint.h"
+
+#define SDM_SNAPSHOT_PREFIX "sediment.table-"
+
+enum { SDM_SNAPSHOT_CHECKSUM = 8 };        /* bytes behind the entries: XXH3-64 of all before */
+
+typedef struct sdm_snapshot_place {        /* of a table in one partition */
+  int64_t position;                        /* next offset to read; -1: it has not read the partition */
+  int64_t checked;                         /* below, no tombstone was missed */
+  int64_t start;                           /* log start that it went by */
+} sdm_snapshot_place;
+
+typedef struct sdm_snapshot_head {
+  sdm_uuid topic_id;
+  const char *schema;
+  uint32_t schema_size;
+  uint32_t partitions;
+  const uint8_t *places;                   /* encoded: sdm_snapshot_place_at */
+  uint64_t count;                          /* keys */
+  size_t size;                             /* bytes of it in the file */
+} sdm_snapshot_head;
+
+typedef struct sdm_snapshot_entry {
+  const uint8_t *at;                       /* its first byte, and how many it has */
+  size_t size;
+  int32_t partition;
+  const uint8_t *key, *value;
+  int32_t key_size;
+  bool wide;                               /* a whole number in the value is beyond 2^53 */
+} sdm_snapshot_entry;
+
+int sdm_snapshot_head_encode(const sdm_snapshot_head *h, const sdm_snapshot_place *places, sdm_buf *out);
+int sdm_snapshot_head_decode(const uint8_t *bytes, size_t size, sdm_snapshot_head *out);       /* SDM_CORRUPT; SDM_UNSUPPORTED: another version */
+sdm_snapshot_place sdm_snapshot_place_at(const sdm_snapshot_head *h, uint32_t partition);      /* below h->partitions */
+
+/* An entry up to its value, which is to follow. */
+int sdm_snapshot_entry_begin(sdm_buf *out, int32_t partition, const void *key, int32_t key_size);
+
+/* False: there is no whole entry at p. */
+bool sdm_snapshot_entry_decode(const uint8_t *p, const uint8_t *end, sdm_snapshot_entry *out);
+
+/* ---- values ---- */
+
+typedef enum sdm_saved_type {
+  SDM_SAVED_FALSE, SDM_SAVED_TRUE, SDM_SAVED_WHOLE, SDM_SAVED_DOUBLE, SDM_SAVED_STRING,
+  SDM_SAVED_TABLE,                         /* values of the keys 1, 2, ...; an end; keys and values in turn; an end */
+  SDM_SAVED_END
+} sdm_saved_type;
+
+enum { SDM_SAVED_DEPTH = 100 };            /* tables in tables */
+
+int sdm_saved_put(sdm_buf *out, sdm_saved_type type);                      /* what has no bytes of its own, and ends */
+int sdm_saved_put_whole(sdm_buf *out, int64_t v);
+int sdm_saved_put_double(sdm_buf *out, double v);
+int sdm_saved_put_string(sdm_buf *out, const void *bytes, size_t size);    /* up to INT32_MAX */
+double sdm_saved_get_double(const uint8_t *p);
+
+#endif
