@@ -146,9 +146,10 @@ local function history(seed, origins)
     },
   }, World)
   world:open()
+  local seldom = 1 + draw(12)
   for _ = 1, 60 do
     step[STEPS[draw(#STEPS) + 1]](world, draw)
-    if draw(2) == 0 then world:compare() end
+    if draw(seldom) == 0 then world:compare() end
   end
   world:compare()
   support.cleanup()

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-enum { MAGIC_SIZE = 8, VERSION = 1, FIXED = 44, PLACE = 24 };
+enum { MAGIC_SIZE = 8, VERSION = 1, FIXED = SDM_SNAPSHOT_FIXED, PLACE = 24 };
 static const char MAGIC[MAGIC_SIZE] = "SDMTABLE";
 static const int64_t EXACT = (int64_t)1 << 53;                     /* up to here a double has every whole number */
 
@@ -31,12 +31,18 @@ int sdm_snapshot_head_encode(const sdm_snapshot_head *h, const sdm_snapshot_plac
   return rc;
 }
 
-int sdm_snapshot_head_decode(const uint8_t *bytes, size_t size, sdm_snapshot_head *out) {
+int sdm_snapshot_count_peek(const uint8_t *bytes, size_t size, uint64_t *out) {
   if (size < FIXED || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0) return sdm_fail(SDM_CORRUPT, "it is no snapshot of a table");
   if (sdm_get32(bytes + 8) != VERSION) return sdm_fail(SDM_UNSUPPORTED, "it has version %u, and not %d", sdm_get32(bytes + 8), VERSION);
+  *out = sdm_get64(bytes + 32);
+  return 0;
+}
+
+int sdm_snapshot_head_decode(const uint8_t *bytes, size_t size, sdm_snapshot_head *out) {
+  int rc = sdm_snapshot_count_peek(bytes, size, &out->count);
+  if (rc < 0) return rc;
   memcpy(out->topic_id.bytes, bytes + 12, sizeof out->topic_id.bytes);
   out->partitions = sdm_get32(bytes + 28);
-  out->count = sdm_get64(bytes + 32);
   out->schema_size = sdm_get32(bytes + 40);
   uint64_t whole = FIXED + (uint64_t)out->schema_size + (uint64_t)out->partitions * PLACE;
   if (whole > size) return sdm_fail(SDM_CORRUPT, "it is cut");

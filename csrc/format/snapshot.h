@@ -12,7 +12,10 @@
 
 #define SDM_SNAPSHOT_PREFIX "sediment.table-"
 
-enum { SDM_SNAPSHOT_CHECKSUM = 8 };        /* bytes behind the entries: XXH3-64 of all before */
+enum {
+  SDM_SNAPSHOT_FIXED = 44,                 /* bytes of the head before the schema */
+  SDM_SNAPSHOT_CHECKSUM = 8                /* behind the entries: XXH3-64 of all before */
+};
 
 typedef struct sdm_snapshot_place {        /* of a table in one partition */
   int64_t position;                        /* next offset to read; -1: it has not read the partition */
@@ -41,6 +44,7 @@ typedef struct sdm_snapshot_entry {
 
 int sdm_snapshot_head_encode(const sdm_snapshot_head *h, const sdm_snapshot_place *places, sdm_buf *out);
 int sdm_snapshot_head_decode(const uint8_t *bytes, size_t size, sdm_snapshot_head *out);       /* SDM_CORRUPT; SDM_UNSUPPORTED: another version */
+int sdm_snapshot_count_peek(const uint8_t *bytes, size_t size, uint64_t *out);                 /* of the first SDM_SNAPSHOT_FIXED bytes; the same codes */
 sdm_snapshot_place sdm_snapshot_place_at(const sdm_snapshot_head *h, uint32_t partition);      /* below h->partitions */
 
 /* An entry up to its value, which is to follow. */

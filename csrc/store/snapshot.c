@@ -14,11 +14,13 @@
 enum { AHEAD = 16 };                       /* entries between the look at a slot and its use: a power of two */
 
 struct sdm_snapshot {
-  uint8_t *bytes;
-  size_t allocated, size;                  /* size: without the checksum */
-  sdm_snapshot_head head;
+  void *memory;                            /* the slots, and behind them the file */
+  size_t allocated;
   uint64_t *slots;                         /* position of an entry << 16 | bits of its key's hash; 0: free. Linear probing */
   size_t capacity;                         /* more than there are entries, so that every probe ends */
+  uint8_t *bytes;
+  size_t size;                             /* without the checksum */
+  sdm_snapshot_head head;
   size_t left;
   bool wide;
 };
@@ -75,16 +77,20 @@ static bool index_all(sdm_snapshot *s) {
   return seen == s->head.count;
 }
 
-static int make_index(sdm_snapshot *s) {
-  if (s->head.count > s->size) return sdm_fail(SDM_CORRUPT, "it has no room for %llu keys", (unsigned long long)s->head.count);
-  s->left = (size_t)s->head.count;
-  s->capacity = s->left + s->left / 2 + 1;
-  s->slots = sdm_pages_alloc(s->capacity * sizeof *s->slots);
-  if (!s->slots) return sdm_no_memory();
-  return index_all(s) ? 0 : sdm_fail(SDM_CORRUPT, "its checksum is right, and its entries are not");
-}
-
 /* ---- opening ---- */
+
+/* Room for the file and for an index of as many entries as it says that it has, in one: they may lie on the same huge page. */
+static int make_room(sdm_snapshot *s, size_t size, uint64_t count) {
+  enum { LEAST_ENTRY = 4 };
+  if (count > size / LEAST_ENTRY) return sdm_fail(SDM_CORRUPT, "it has no room for %llu keys", (unsigned long long)count);
+  s->capacity = (size_t)(count + count / 2 + 1);
+  s->allocated = s->capacity * sizeof *s->slots + size;
+  s->memory = sdm_pages_alloc(s->allocated);
+  if (!s->memory) return sdm_no_memory();
+  s->slots = s->memory;
+  s->bytes = (uint8_t *)(s->slots + s->capacity);
+  return 0;
+}
 
 static int check(sdm_snapshot *s, size_t got, const sdm_uuid *topic_id) {
   if (got < SDM_SNAPSHOT_CHECKSUM) return sdm_fail(SDM_CORRUPT, "it is cut");
@@ -93,20 +99,27 @@ static int check(sdm_snapshot *s, size_t got, const sdm_uuid *topic_id) {
   if (rc < 0) return rc;
   if (sdm_get64(s->bytes + s->size) != sdm_hash64(s->bytes, s->size)) return sdm_fail(SDM_CORRUPT, "its checksum is wrong");
   if (memcmp(&s->head.topic_id, topic_id, sizeof *topic_id) != 0) return sdm_fail(SDM_CORRUPT, "it is of another topic");
-  return make_index(s);
+  s->left = (size_t)s->head.count;
+  return s->left < s->capacity && index_all(s) ? 0 : sdm_fail(SDM_CORRUPT, "its checksum is right, and its entries are not");
+}
+
+/* The head is looked at first, for the number of keys; nothing in it is believed yet. */
+static int read_open(sdm_file *f, sdm_snapshot *s, size_t *got) {
+  sdm_file_info info;
+  uint64_t count = 0;
+  uint8_t head[SDM_SNAPSHOT_FIXED];
+  int rc = f->fs->info(f, &info);
+  if (rc == 0) rc = f->fs->read(f, head, sizeof head, 0, got);
+  if (rc == 0) rc = sdm_snapshot_count_peek(head, *got, &count);
+  if (rc == 0) rc = make_room(s, (size_t)info.size, count);
+  return rc == 0 ? f->fs->read(f, s->bytes, (size_t)info.size, 0, got) : rc;
 }
 
 static int read_file(sdm_fs *fs, const char *path, sdm_snapshot *s, size_t *got) {
   sdm_file *f;
-  sdm_file_info info;
   int rc = fs->open(fs, path, SDM_OPEN_READ, &f);
   if (rc < 0) return rc;
-  rc = fs->info(f, &info);
-  if (rc == 0) {
-    s->allocated = (size_t)info.size + 1;
-    s->bytes = sdm_pages_alloc(s->allocated);
-    rc = s->bytes ? fs->read(f, s->bytes, s->allocated - 1, 0, got) : sdm_no_memory();
-  }
+  rc = read_open(f, s, got);
   fs->close(f);
   return rc;
 }
@@ -128,8 +141,7 @@ int sdm_snapshot_open(sdm_topic *t, const char *name, sdm_snapshot **out) {
 
 void sdm_snapshot_free(sdm_snapshot *s) {
   if (!s) return;
-  if (s->bytes) sdm_pages_free(s->bytes, s->allocated);
-  if (s->slots) sdm_pages_free(s->slots, s->capacity * sizeof *s->slots);
+  if (s->memory) sdm_pages_free(s->memory, s->allocated);
   sdm_free(s);
 }
 
