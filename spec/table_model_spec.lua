@@ -1,5 +1,5 @@
--- Random histories: whatever is appended, deleted, compacted and retained, and however often a table is closed and opened with its snapshot,
--- it equals one that is built anew from the log; and what on_change has told adds up to the same.
+-- Random histories: whatever is appended, deleted, compacted and retained, and however often a table is closed and opened with its
+-- snapshot, it equals one that is built anew from the log; and what on_change has told adds up to the same.
 local support = require "support"
 local of = require "state"
 

@@ -37,7 +37,7 @@ end
 function Store:table(name, options)
   local store, message, code = plain_store(self, "table")
   if not store then return nil, message, code end
-  return relay("table", pcall(paced_table.open, store, name, options))
+  return relay("table", pcall(paced_table.open, self, store, name, options))
 end
 
 function Store:close()

@@ -39,6 +39,7 @@ local TRIES = 100                         -- how often a partition is looked at 
 
 -- Sets the value of a key and tells on_change. `position` is the partition's position from then on; nil: it stays.
 local function apply(self, p, key, value, position)
+  if self.pace then self.pace(value and #value or 0) end
   if value ~= nil and self.decode then value = self.decode(value, key) end
   if self.indexes then table_index.look(self.indexes, key, value) end
   if self.closed then return end
@@ -107,7 +108,7 @@ local function mark(self, p, start, log_end)
   if self.saved then table_snapshot.recall_all(self) end
   local fresh, done = self.live == 0
   self.seen[p], self.unsaved = not fresh and {} or nil, true
-  if fresh and not (self.decode or self.on_change or self.homes or self.indexes) then done, message, code = load(self, reader)
+  if fresh and not (self.decode or self.on_change or self.homes or self.indexes or self.pace) then done, message, code = load(self, reader)
   else done, message, code = apply_all(self, p, reader, self.seen[p]) end
   if done then
     self.positions[p], self.starts[p] = reader:position(), start
@@ -333,16 +334,17 @@ end
 local function appended(method, ok, offset, ...)
   if ok then return offset, ... end
   if type(offset) ~= "string" then error(offset, 0) end
-  error((offset:gsub("^bad argument #%d+ to '[^']*'", "bad argument to '" .. method .. "'")), 3)
+  local message = offset:gsub("^%S+%.lua:%d+: ", ""):gsub("^bad argument #%d+ to '[^']*'", "bad argument to '" .. method .. "'")
+  error(message, 3)
 end
 
 -- What came before the record is applied before it.
 local function write(self, method, key, value, options)
-  if updating[self] then return alone(self) end
-  local topic = self.topic
-  local offset, p, why = appended(method, pcall(topic.append, topic, key, value, options))
+  if self.is_inside(self) then return alone(self) end
+  local writer = self.writer
+  local offset, p, why = appended(method, pcall(writer.append, writer, key, value, options))
   if not offset then return nil, p, why end
-  local changes, message, code = alone(self, update, p)
+  local changes, message, code = self.read_on(self, p)
   if changes then return offset, p end
   return nil, ("offset %.0f was appended, but the table could not read on to it: %s"):format(offset, message), code
 end
@@ -436,7 +438,10 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------------------ opening
 
-local function new(store, topic, name, options)
+local function is_being_updated(self) return updating[self] ~= nil end
+local function read_on(self, p) return alone(self, update, p) end
+
+local function new(store, topic, name, options, pace)
   return setmetatable({
     life = core.life(store), topic = topic, name = name, decode = options.decode, on_change = options.on_change,
     values = {}, live = 0,                -- key -> value; how many there are
@@ -447,6 +452,9 @@ local function new(store, topic, name, options)
     ends = {},                            -- partition -> how far the log was at the last update
     closed = false,
     changes = 0,                          -- records applied so far
+    pace = pace,
+    writer = topic,                       -- what put and delete append to; whether they are refused; how they read on
+    is_inside = is_being_updated, read_on = read_on,
     origin = "log", note = false, note_code = false,
     snapshot_name = options.snapshot_name or false, schema = options.schema, snapshot_every = options.snapshot_every,
     saved = false, stale = false,         -- the snapshot that it began with, if that has values left; one that it could not begin with
@@ -467,18 +475,21 @@ local function begin(self)
   return done, message, code
 end
 
--- store:table(topic_name [, options]); described in sediment/types.lua.
-local function open(store, name, options)
+-- store:table with `pace`, which is told of each record in front of it, with the size of its value, and may yield: for resty.sediment.
+local function open_paced(pace, store, name, options)
   check.store(store, "table")
   if type(name) ~= "string" then error("bad argument #1 to 'table' (name: string expected, got " .. type(name) .. ")", 2) end
   options = table_options.take(options)
   local topic, message, code = store:topic(name)
   if code == "unknown_topic" then message = "there is no topic '" .. name .. "'; make it with store:topic(name, {})" end
   if not topic then return nil, message, code end
-  local self = new(store, topic, name, options)
+  local self = new(store, topic, name, options, pace)
   local changes, why, its_code = begin(self)
   if not changes then return nil, why, its_code end
   return self
 end
 
-return { open = open }
+-- store:table(topic_name [, options]); described in sediment/types.lua.
+local function open(store, name, options) return open_paced(false, store, name, options) end
+
+return { open = open, open_paced = open_paced, awaited = awaited }

@@ -33,11 +33,21 @@ function table_snapshot.recall(self, key)
   return value
 end
 
+-- Lets others run. They must not find in the snapshot what has been taken over, and may take over the rest: then nothing is left to do.
+local function give_way(self, key)
+  self.saved:drop(key)
+  self.pace(0)
+  return self.saved ~= false
+end
+
 --- Takes over all that is left of it.
 function table_snapshot.recall_all(self)
   local saved = self.saved
-  for key, value, p in saved.next, saved do take(self, key, value, p) end
-  if self.saved then let_go(self) end
+  for key, value, p in saved.next, saved do
+    take(self, key, value, p)
+    if self.pace and not give_way(self, key) then return end
+  end
+  let_go(self)
 end
 
 -- The same as the table opens, when callbacks are to hear of each key.

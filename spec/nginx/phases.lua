@@ -3,7 +3,7 @@ local sediment = require "resty.sediment"
 
 local phases = { outcomes = {} }
 
-local store, topic, state, extra
+local store, topic, state, saved, extra
 
 local CALLS = {
   { "open", function() return sediment.open(phases.path) end },
@@ -24,6 +24,7 @@ local CALLS = {
   { "config", function() return topic:config() end },
   { "describe", function() return topic:describe() end },
   { "stats", function() return store:stats() and topic:stats() end },
+  { "metrics", function() return store:metrics() end },
   { "topics", function() return store:topics() end },
   { "alter", function() return topic:alter { retention_ms = -1 } end },
   { "roll", function() return topic:roll() end },
@@ -32,7 +33,13 @@ local CALLS = {
     local opened = assert(store:table "t")
     state = state or opened
   end },
+  { "table{snapshot=}", function() saved = assert(store:table("t", { snapshot = true })) end },
   { "update", function() return state and state:update() end },
+  { "put", function() return state and state:put("k", "v") end },
+  { "put{sync=true}", function() return state and state:put("k", "v", { sync = true }) end },
+  { "table:wait", function() return state and state:wait(1) end },
+  { "table:wait(0)", function() return state and state:wait(0) end },
+  { "snapshot", function() return saved and saved:snapshot() end },
   { "get", function() return state and state:get "k" end },
   { "flush", function() return topic:flush() end },
   { "delete_records", function() return topic:delete_records(0) end },
