@@ -31,21 +31,22 @@ int sdm_snapshot_head_encode(const sdm_snapshot_head *h, const sdm_snapshot_plac
   return rc;
 }
 
-int sdm_snapshot_count_peek(const uint8_t *bytes, size_t size, uint64_t *out) {
+int sdm_snapshot_head_peek(const uint8_t *bytes, size_t size, uint64_t *head_size, uint64_t *count) {
   if (size < FIXED || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0) return sdm_fail(SDM_CORRUPT, "it is no snapshot of a table");
   if (sdm_get32(bytes + 8) != VERSION) return sdm_fail(SDM_UNSUPPORTED, "it has version %u, and not %d", sdm_get32(bytes + 8), VERSION);
-  *out = sdm_get64(bytes + 32);
+  *head_size = FIXED + (uint64_t)sdm_get32(bytes + 40) + (uint64_t)sdm_get32(bytes + 28) * PLACE;
+  *count = sdm_get64(bytes + 32);
   return 0;
 }
 
 int sdm_snapshot_head_decode(const uint8_t *bytes, size_t size, sdm_snapshot_head *out) {
-  int rc = sdm_snapshot_count_peek(bytes, size, &out->count);
+  uint64_t whole;
+  int rc = sdm_snapshot_head_peek(bytes, size, &whole, &out->count);
   if (rc < 0) return rc;
+  if (whole > size) return sdm_fail(SDM_CORRUPT, "it is cut");
   memcpy(out->topic_id.bytes, bytes + 12, sizeof out->topic_id.bytes);
   out->partitions = sdm_get32(bytes + 28);
   out->schema_size = sdm_get32(bytes + 40);
-  uint64_t whole = FIXED + (uint64_t)out->schema_size + (uint64_t)out->partitions * PLACE;
-  if (whole > size) return sdm_fail(SDM_CORRUPT, "it is cut");
   out->schema = (const char *)bytes + FIXED;
   out->places = bytes + FIXED + out->schema_size;
   out->size = (size_t)whole;
@@ -59,14 +60,12 @@ sdm_snapshot_place sdm_snapshot_place_at(const sdm_snapshot_head *h, uint32_t pa
 
 /* ---- values ---- */
 
-static int put_byte(sdm_buf *out, uint8_t byte) { return sdm_buf_append(out, &byte, 1); }
-
 static int put_varlong(sdm_buf *out, int64_t v) {
   uint8_t bytes[SDM_VARLONG_MAX];
   return sdm_buf_append(out, bytes, (size_t)(sdm_put_varlong(bytes, v) - bytes));
 }
 
-int sdm_saved_put(sdm_buf *out, sdm_saved_type type) { return put_byte(out, (uint8_t)type); }
+int sdm_saved_put(sdm_buf *out, sdm_saved_type type) { return sdm_buf_append(out, &(uint8_t){(uint8_t)type}, 1); }
 
 int sdm_saved_put_whole(sdm_buf *out, int64_t v) {
   int rc = sdm_saved_put(out, SDM_SAVED_WHOLE);
@@ -142,10 +141,8 @@ static const uint8_t *skip_value(const uint8_t *p, const uint8_t *end, int depth
 
 /* ---- entries ---- */
 
-/* The byte in front is for those who have the file in memory: whether they still want the entry. */
 int sdm_snapshot_entry_begin(sdm_buf *out, int32_t partition, const void *key, int32_t key_size) {
-  int rc = put_byte(out, 0);
-  if (rc == 0) rc = put_varlong(out, partition);
+  int rc = put_varlong(out, partition);
   if (rc == 0) rc = put_varlong(out, key_size);
   return rc == 0 ? sdm_buf_append(out, key, (size_t)key_size) : rc;
 }
@@ -153,7 +150,7 @@ int sdm_snapshot_entry_begin(sdm_buf *out, int32_t partition, const void *key, i
 bool sdm_snapshot_entry_decode(const uint8_t *p, const uint8_t *end, sdm_snapshot_entry *out) {
   out->at = p;
   out->wide = false;
-  p = p < end ? sdm_get_varint(p + 1, end, &out->partition) : NULL;
+  p = sdm_get_varint(p, end, &out->partition);
   out->value = p && out->partition >= 0 ? skip_bytes(p, end, &out->key_size) : NULL;
   if (!out->value) return false;
   out->key = out->value - out->key_size;

@@ -7,8 +7,8 @@
 typedef struct sdml_snapshot {
   sdml_object object;
   sdm_snapshot *snapshot;                 /* NULL once it was closed */
-  size_t cursor, last;                    /* of next: behind the entry that it gave, and where it began to look for that */
-  int busy;                               /* so many of its entries are being pushed: each may run a finalizer that asks for another */
+  uint64_t cursor;                        /* of next */
+  bool busy;                              /* an entry of it is being pushed */
 } sdml_snapshot;
 
 typedef struct sdml_snapshot_writer {
@@ -23,6 +23,13 @@ typedef struct sdml_snapshot_writer {
 static sdml_snapshot *self(lua_State *L) {
   sdml_snapshot *s = sdml_self(L, SDML_SNAPSHOT);
   if (!s->snapshot) sdml_use_after_close(L, "snapshot");
+  return s;
+}
+
+/* For what moves the window of the file that the entry lies in. */
+static sdml_snapshot *idle_self(lua_State *L) {
+  sdml_snapshot *s = self(L);
+  if (s->busy) luaL_error(L, "a state table was asked by a finalizer as it gave a value of its snapshot, or memory had run out; open it anew");
   return s;
 }
 
@@ -41,7 +48,7 @@ int sdml_snapshot_open(lua_State *L) {
 static int snapshot_close(lua_State *L) {
   sdml_snapshot *s = sdml_self(L, SDML_SNAPSHOT);
   sdm_snapshot *snapshot = s->snapshot;
-  if (s->busy > 0) return 0;
+  if (s->busy) return 0;
   s->snapshot = NULL;
   sdm_snapshot_free(snapshot);
   return 0;
@@ -49,7 +56,7 @@ static int snapshot_close(lua_State *L) {
 
 static int snapshot_gc(lua_State *L) {
   sdml_snapshot *s = sdml_self(L, SDML_SNAPSHOT);
-  s->busy = 0;
+  s->busy = false;
   return snapshot_close(L);
 }
 
@@ -57,9 +64,9 @@ static int snapshot_gc(lua_State *L) {
 static int snapshot_head(lua_State *L) {
   sdml_snapshot *s = self(L);
   const sdm_snapshot_head *h = sdm_snapshot_head_of(s->snapshot);
-  s->busy++;
+  s->busy = true;
   lua_pushlstring(L, h->schema, h->schema_size);
-  s->busy--;
+  s->busy = false;
   sdml_pushint(L, h->partitions);
   sdml_pushint(L, sdm_snapshot_left(s->snapshot));
   return 3;
@@ -79,61 +86,53 @@ static int snapshot_place(lua_State *L) {
   return 3;
 }
 
-/* value, partition */
-static int give(lua_State *L, sdml_snapshot *s, const sdm_snapshot_entry *e) {
-  s->busy++;
+/* Pushes value, partition, slot. */
+static int give(lua_State *L, sdml_snapshot *s, const sdm_snapshot_entry *e, uint64_t slot) {
+  s->busy = true;
   sdml_push_value(L, e);
-  s->busy--;
+  s->busy = false;
   sdml_pushint(L, e->partition);
-  return 2;
+  sdml_pushint(L, slot);
+  return 3;
 }
 
-static bool find(lua_State *L, const sdml_snapshot *s, sdm_snapshot_entry *e) {
-  size_t size;
-  const char *key = luaL_checklstring(L, 2, &size);
-  return sdm_snapshot_find(s->snapshot, key, size, e);
-}
-
-/* snapshot:get(key) -> value, partition | nil */
-static int snapshot_get(lua_State *L) {
-  sdm_snapshot_entry e;
-  sdml_snapshot *s = self(L);
-  if (find(L, s, &e)) return give(L, s, &e);
+/* Pushes nil, or raises. */
+static int nothing(lua_State *L, int rc) {
+  if (rc < 0) return sdml_throw(L, rc);
   lua_pushnil(L);
   return 1;
 }
 
-/* snapshot:drop(key) -> keys left. Allocates nothing: what was got before is elsewhere by now. */
-static int snapshot_drop(lua_State *L) {
+/* snapshot:get(key) -> value, partition, slot | nil. Raises as iterators do. */
+static int snapshot_get(lua_State *L) {
   sdm_snapshot_entry e;
-  sdml_snapshot *s = self(L);
-  if (find(L, s, &e)) sdm_snapshot_drop(s->snapshot, &e);
-  sdml_pushint(L, sdm_snapshot_left(s->snapshot));
-  return 1;
+  uint64_t slot;
+  size_t size;
+  sdml_snapshot *s = idle_self(L);
+  const char *key = luaL_checklstring(L, 2, &size);
+  int rc = sdm_snapshot_find(s->snapshot, key, size, &e, &slot);
+  return rc == 1 ? give(L, s, &e, slot) : nothing(L, rc);
 }
 
-/* The entry that next gave last has arrived. */
-static void drop_last(sdml_snapshot *s) {
-  sdm_snapshot_entry e;
-  size_t cursor = s->last;
-  if (sdm_snapshot_next(s->snapshot, &cursor, &e) && cursor == s->cursor) sdm_snapshot_drop(s->snapshot, &e);
-}
-
-/* For a generic `for`: key, value, partition of what is left, one after the other; each is dropped as the one behind it is asked for. */
+/* snapshot:next([key]) -> key, value, partition, slot | nil: what is left, one after the other, from the beginning when key is nil. For a generic `for`. */
 static int snapshot_next(lua_State *L) {
   sdm_snapshot_entry e;
-  sdml_snapshot *s = self(L);
+  uint64_t slot;
+  sdml_snapshot *s = idle_self(L);
   if (lua_isnoneornil(L, 2)) s->cursor = 0;
-  else drop_last(s);
-  s->last = s->cursor;
-  if (!sdm_snapshot_next(s->snapshot, &s->cursor, &e)) {
-    lua_pushnil(L);
-    return 1;
-  }
-  s->busy++;
+  int rc = sdm_snapshot_next(s->snapshot, &s->cursor, &e, &slot);
+  if (rc != 1) return nothing(L, rc);
+  s->busy = true;
   lua_pushlstring(L, (const char *)e.key, (size_t)e.key_size);
-  s->busy--;
-  return give(L, s, &e) + 1;
+  return give(L, s, &e, slot) + 1;
+}
+
+/* snapshot:drop(slot) -> keys left. Allocates nothing: the value is elsewhere by now. */
+static int snapshot_drop(lua_State *L) {
+  sdml_snapshot *s = self(L);
+  sdm_snapshot_drop(s->snapshot, (uint64_t)sdml_int(L, 2, 2, "slot"));
+  sdml_pushint(L, sdm_snapshot_left(s->snapshot));
+  return 1;
 }
 
 /* ---- those that are written ---- */
@@ -203,6 +202,7 @@ static int writer_add(lua_State *L) {
 static int writer_add_rest(lua_State *L) {
   sdml_snapshot_writer *w = writer_self(L);
   sdml_snapshot *s = luaL_checkudata(L, 2, SDML_SNAPSHOT);
+  if (s->busy) return luaL_error(L, "the snapshot is just being read");
   return push_done(L, s->snapshot ? sdm_snapshot_add_rest(w->writer, s->snapshot) : 0);
 }
 

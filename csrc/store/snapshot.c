@@ -1,5 +1,5 @@
-/* Snapshots that are read. Invariant: every entry between head and checksum was decoded once, so that decoding it again cannot fail; an entry whose first byte is
-** not 0 was dropped.
+/* Snapshots that are read. Nothing in the file is believed before its checksum was right; and since whoever can write it can make that right, too, a place that the
+** index or an entry leads to is looked at with care all the same.
 */
 #include "store/snapshot.h"
 
@@ -9,119 +9,161 @@
 #include "base/mem.h"
 #include "base/xxh.h"
 #include "store/snapshot_file.h"
-#include "store/topic.h"
 
-enum { AHEAD = 16 };                       /* entries between the look at a slot and its use: a power of two */
+enum { BLOCK = SDM_SNAPSHOT_BLOCK, PIECE = 64 * BLOCK, AHEAD_ONE = 512 };
+
+static const uint64_t DROPPED = (uint64_t)1 << 63;                 /* in a slot: no position is so large */
 
 struct sdm_snapshot {
-  void *memory;                            /* the slots, and behind them the file */
-  size_t allocated;
-  uint64_t *slots;                         /* position of an entry << 16 | bits of its key's hash; 0: free. Linear probing */
-  size_t capacity;                         /* more than there are entries, so that every probe ends */
-  uint8_t *bytes;
-  size_t size;                             /* without the checksum */
+  sdm_file *file;
   sdm_snapshot_head head;
-  size_t left;
+  uint8_t *head_bytes;                     /* that it points into */
+  uint64_t entries_end, summed;            /* positions: of the index; of the checksum */
+  uint64_t *slots, capacity;               /* as in the file, but for DROPPED */
+  uint64_t *blocks, block_count;           /* hash of each, in big-endian */
+  uint64_t left;
   bool wide;
+  sdm_buf window;                          /* whole blocks of the file, checked, from the position window_at on */
+  uint64_t window_at;
 };
 
-/* ---- the index ---- */
+/* ---- looking at the file ---- */
 
-static size_t home(const sdm_snapshot *s, uint64_t hash) { return (size_t)(((unsigned __int128)hash * s->capacity) >> 64); }
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-static bool has_key(const sdm_snapshot_entry *e, const void *key, size_t size) {
-  return (size_t)e->key_size == size && memcmp(e->key, key, size) == 0;
+/* Makes the window hold the blocks of [from, to). */
+static int look_at(sdm_snapshot *s, uint64_t from, uint64_t to) {
+  uint64_t at = from / BLOCK * BLOCK, end = least((to + BLOCK - 1) / BLOCK * BLOCK, s->summed);
+  size_t size = (size_t)(end - at), got;
+  s->window.size = 0;
+  int rc = sdm_buf_reserve(&s->window, size);
+  if (rc == 0) rc = s->file->fs->read(s->file, s->window.data, size, (int64_t)at, &got);
+  if (rc < 0) return rc;
+  for (uint64_t p = at; p < end; p += BLOCK) {
+    uint64_t hash = sdm_hash64(s->window.data + (p - at), (size_t)least(BLOCK, end - p));
+    if (got == size && __builtin_bswap64(hash) == s->blocks[p / BLOCK]) continue;
+    return sdm_fail(SDM_CORRUPT, "%s was damaged at position %llu since it was opened; open the table anew", s->file->path, (unsigned long long)p);
+  }
+  s->window.size = size;
+  s->window_at = at;
+  return 0;
 }
 
-/* The slot that has the key's entry, or the free one where it belongs. */
-static uint64_t *slot_of(const sdm_snapshot *s, uint64_t hash, const void *key, size_t size, sdm_snapshot_entry *e) {
-  for (size_t i = home(s, hash);; i = i + 1 == s->capacity ? 0 : i + 1) {
-    uint64_t *slot = &s->slots[i];
-    if (*slot == 0) return slot;
-    if (((*slot ^ hash) & 0xffff) != 0) continue;
-    if (sdm_snapshot_entry_decode(s->bytes + (*slot >> 16), s->bytes + s->size, e) && has_key(e, key, size)) return slot;
-  }
+static int no_entry(const sdm_snapshot *s, uint64_t position) {
+  return sdm_fail(SDM_CORRUPT, "%s: the checksum is right, and there is no entry at position %llu", s->file->path, (unsigned long long)position);
 }
 
-typedef struct coming {
-  sdm_snapshot_entry entry;
-  uint64_t hash;
-} coming;
-
-static bool index_entry(sdm_snapshot *s, const coming *c) {
-  sdm_snapshot_entry same;
-  uint64_t *slot = slot_of(s, c->hash, c->entry.key, (size_t)c->entry.key_size, &same);
-  if (*slot != 0) return false;
-  *slot = (uint64_t)(c->entry.at - s->bytes) << 16 | (c->hash & 0xffff);
-  return true;
+/* How much of what is at the position the window has. */
+static uint64_t in_window(const sdm_snapshot *s, uint64_t position) {
+  uint64_t end = least(s->window_at + s->window.size, s->entries_end);
+  return position >= s->window_at && position < end ? end - position : 0;
 }
 
-/* A slot is asked for some entries ahead of its use: each is a miss of the cache. */
-static bool index_all(sdm_snapshot *s) {
-  coming ring[AHEAD];
-  const uint8_t *p = s->bytes + s->head.size, *end = s->bytes + s->size;
-  uint64_t seen = 0, done = 0;
-  for (; p < end; seen++) {
-    if (seen >= AHEAD && !index_entry(s, &ring[done++ % AHEAD])) return false;
-    coming *c = &ring[seen % AHEAD];
-    if (seen >= s->head.count || *p != 0 || !sdm_snapshot_entry_decode(p, end, &c->entry)) return false;
-    if ((uint32_t)c->entry.partition >= s->head.partitions) return false;
-    c->hash = sdm_hash64(c->entry.key, (size_t)c->entry.key_size);
-    __builtin_prefetch(&s->slots[home(s, c->hash)], 1);
-    s->wide = s->wide || c->entry.wide;
-    p += c->entry.size;
+/* `ahead` is how much of the file is to be looked at when it must be. The longer an entry, the more. */
+static int entry_at(sdm_snapshot *s, uint64_t position, uint64_t ahead, sdm_snapshot_entry *e) {
+  if (position < s->head.size || position >= s->entries_end) return no_entry(s, position);
+  for (;;) {
+    uint64_t have = in_window(s, position);
+    const uint8_t *p = have > 0 ? s->window.data + (position - s->window_at) : NULL;
+    if (p && sdm_snapshot_entry_decode(p, p + have, e)) break;
+    if (have == s->entries_end - position) return no_entry(s, position);
+    int rc = look_at(s, position, least(s->entries_end, position + (2 * have > ahead ? 2 * have : ahead)));
+    if (rc < 0) return rc;
   }
-  while (done < seen) {
-    if (!index_entry(s, &ring[done++ % AHEAD])) return false;
-  }
-  return seen == s->head.count;
+  return (uint32_t)e->partition < s->head.partitions ? 0 : no_entry(s, position);
 }
 
 /* ---- opening ---- */
 
-/* Room for the file and for an index of as many entries as it says that it has, in one: they may lie on the same huge page. */
-static int make_room(sdm_snapshot *s, size_t size, uint64_t count) {
-  enum { LEAST_ENTRY = 4 };
-  if (count > size / LEAST_ENTRY) return sdm_fail(SDM_CORRUPT, "it has no room for %llu keys", (unsigned long long)count);
-  s->capacity = (size_t)(count + count / 2 + 1);
-  s->allocated = s->capacity * sizeof *s->slots + size;
-  s->memory = sdm_pages_alloc(s->allocated);
-  if (!s->memory) return sdm_no_memory();
-  s->slots = s->memory;
-  s->bytes = (uint8_t *)(s->slots + s->capacity);
+/* Takes the part of the piece that belongs to the index. */
+static void take_slots(sdm_snapshot *s, const uint8_t *piece, uint64_t at, uint64_t size) {
+  uint64_t end = s->entries_end + s->capacity * sizeof *s->slots, from = at > s->entries_end ? at : s->entries_end, to = least(at + size, end);
+  if (from < to) memcpy((uint8_t *)s->slots + (from - s->entries_end), piece + (from - at), (size_t)(to - from));
+}
+
+/* Reads all of the file, piece by piece. */
+static int scan(sdm_snapshot *s, uint8_t *piece) {
+  for (uint64_t at = 0; at < s->summed; at += PIECE) {
+    size_t size = (size_t)least(PIECE, s->summed - at), got;
+    int rc = s->file->fs->read(s->file, piece, size, (int64_t)at, &got);
+    if (rc < 0) return rc;
+    if (got < size) return sdm_fail(SDM_CORRUPT, "it is cut");
+    for (size_t p = 0; p < size; p += BLOCK) {
+      s->blocks[(at + p) / BLOCK] = __builtin_bswap64(sdm_hash64(piece + p, (size_t)least(BLOCK, size - p)));
+    }
+    take_slots(s, piece, at, size);
+  }
   return 0;
 }
 
-static int check(sdm_snapshot *s, size_t got, const sdm_uuid *topic_id) {
-  if (got < SDM_SNAPSHOT_CHECKSUM) return sdm_fail(SDM_CORRUPT, "it is cut");
-  s->size = got - SDM_SNAPSHOT_CHECKSUM;
-  int rc = sdm_snapshot_head_decode(s->bytes, s->size, &s->head);
+static int check_sum(sdm_snapshot *s) {
+  uint8_t tail[SDM_SNAPSHOT_TAIL] = {0};
+  size_t got;
+  int rc = s->file->fs->read(s->file, tail, sizeof tail, (int64_t)s->summed - 8, &got);
   if (rc < 0) return rc;
-  if (sdm_get64(s->bytes + s->size) != sdm_hash64(s->bytes, s->size)) return sdm_fail(SDM_CORRUPT, "its checksum is wrong");
-  if (memcmp(&s->head.topic_id, topic_id, sizeof *topic_id) != 0) return sdm_fail(SDM_CORRUPT, "it is of another topic");
-  s->left = (size_t)s->head.count;
-  return s->left < s->capacity && index_all(s) ? 0 : sdm_fail(SDM_CORRUPT, "its checksum is right, and its entries are not");
+  if (sdm_get64(tail + 8) != sdm_hash64(s->blocks, s->block_count * sizeof *s->blocks)) return sdm_fail(SDM_CORRUPT, "its checksum is wrong");
+  s->wide = sdm_get64(tail) != 0;
+  return 0;
 }
 
-/* The head is looked at first, for the number of keys; nothing in it is believed yet. */
-static int read_open(sdm_file *f, sdm_snapshot *s, size_t *got) {
-  sdm_file_info info;
-  uint64_t count = 0;
-  uint8_t head[SDM_SNAPSHOT_FIXED];
-  int rc = f->fs->info(f, &info);
-  if (rc == 0) rc = f->fs->read(f, head, sizeof head, 0, got);
-  if (rc == 0) rc = sdm_snapshot_count_peek(head, *got, &count);
-  if (rc == 0) rc = make_room(s, (size_t)info.size, count);
-  return rc == 0 ? f->fs->read(f, s->bytes, (size_t)info.size, 0, got) : rc;
+/* Where its parts are, by a head that is not believed yet. */
+static int measure(sdm_snapshot *s, uint64_t size) {
+  uint8_t fixed[SDM_SNAPSHOT_FIXED];
+  uint64_t head_size = 0, count = 0;
+  size_t got;
+  int rc = s->file->fs->read(s->file, fixed, sizeof fixed, 0, &got);
+  if (rc == 0) rc = sdm_snapshot_head_peek(fixed, got, &head_size, &count);
+  if (rc < 0) return rc;
+  s->capacity = count < size ? sdm_snapshot_slots(count) : size;
+  if (head_size + SDM_SNAPSHOT_TAIL > size || s->capacity > (size - head_size - SDM_SNAPSHOT_TAIL) / sizeof *s->slots) return sdm_fail(SDM_CORRUPT, "it is cut");
+  s->summed = size - 8;
+  s->entries_end = size - SDM_SNAPSHOT_TAIL - s->capacity * sizeof *s->slots;
+  s->block_count = (s->summed + BLOCK - 1) / BLOCK;
+  s->head.size = (size_t)head_size;
+  s->left = count;
+  return 0;
 }
 
-static int read_file(sdm_fs *fs, const char *path, sdm_snapshot *s, size_t *got) {
-  sdm_file *f;
-  int rc = fs->open(fs, path, SDM_OPEN_READ, &f);
+/* As many slots as there are keys lead somewhere, and none is marked. */
+static int check_slots(const sdm_snapshot *s) {
+  uint64_t taken = 0, marks = 0;
+  for (uint64_t i = 0; i < s->capacity; i++) {
+    taken += s->slots[i] != 0;
+    marks |= s->slots[i];
+  }
+  if (taken == s->left && !(__builtin_bswap64(marks) & DROPPED)) return 0;
+  return sdm_fail(SDM_CORRUPT, "its checksum is right, and its index is not");
+}
+
+static int check_all(sdm_snapshot *s) {
+  s->slots = sdm_pages_alloc(s->capacity * sizeof *s->slots);
+  s->blocks = sdm_malloc(s->block_count * sizeof *s->blocks);
+  uint8_t *piece = sdm_malloc(PIECE);
+  int rc = s->slots && s->blocks && piece ? scan(s, piece) : sdm_no_memory();
+  sdm_free(piece);
+  if (rc == 0) rc = check_sum(s);
+  return rc == 0 ? check_slots(s) : rc;
+}
+
+static int take_head(sdm_snapshot *s, const sdm_uuid *topic_id) {
+  size_t size = s->head.size;
+  int rc = look_at(s, 0, size);
   if (rc < 0) return rc;
-  rc = read_open(f, s, got);
-  fs->close(f);
+  if (!(s->head_bytes = sdm_malloc(size))) return sdm_no_memory();
+  memcpy(s->head_bytes, s->window.data, size);
+  rc = sdm_snapshot_head_decode(s->head_bytes, size, &s->head);
+  if (rc == 0 && (s->head.size != size || s->head.count != s->left)) rc = sdm_fail(SDM_CORRUPT, "it has been changed as it was read");
+  if (rc == 0 && memcmp(&s->head.topic_id, topic_id, sizeof *topic_id) != 0) rc = sdm_fail(SDM_CORRUPT, "it is of another topic");
   return rc;
+}
+
+static int open_file(sdm_fs *fs, const char *path, sdm_snapshot *s, const sdm_uuid *topic_id) {
+  sdm_file_info info;
+  int rc = fs->open(fs, path, SDM_OPEN_READ, &s->file);
+  if (rc == 0) rc = fs->info(s->file, &info);
+  if (rc == 0) rc = measure(s, (uint64_t)info.size);
+  if (rc == 0) rc = check_all(s);
+  return rc == 0 ? take_head(s, topic_id) : rc;
 }
 
 int sdm_snapshot_open(sdm_topic *t, const char *name, sdm_snapshot **out) {
@@ -129,9 +171,7 @@ int sdm_snapshot_open(sdm_topic *t, const char *name, sdm_snapshot **out) {
   if (rc < 0) return rc;
   char *path = sdm_snapshot_path(t, name, "");
   sdm_snapshot *s = sdm_calloc(1, sizeof *s);
-  size_t got = 0;
-  rc = path && s ? read_file(t->store->env.fs, path, s, &got) : sdm_no_memory();
-  if (rc == 0) rc = check(s, got, &t->entry.id);
+  rc = path && s ? open_file(t->store->env.fs, path, s, &t->entry.id) : sdm_no_memory();
   if (rc == 0) *out = s;
   else sdm_snapshot_free(s);
   if (rc < 0 && rc != SDM_NO_MEMORY) rc = sdm_fail_within(rc, "%s: ", path);
@@ -141,32 +181,61 @@ int sdm_snapshot_open(sdm_topic *t, const char *name, sdm_snapshot **out) {
 
 void sdm_snapshot_free(sdm_snapshot *s) {
   if (!s) return;
-  if (s->memory) sdm_pages_free(s->memory, s->allocated);
+  if (s->file) s->file->fs->close(s->file);
+  if (s->slots) sdm_pages_free(s->slots, s->capacity * sizeof *s->slots);
+  sdm_free(s->blocks);
+  sdm_free(s->head_bytes);
+  sdm_buf_free(&s->window);
   sdm_free(s);
 }
 
-/* ---- looking ---- */
+/* ---- asking ---- */
 
 const sdm_snapshot_head *sdm_snapshot_head_of(const sdm_snapshot *s) { return &s->head; }
 bool sdm_snapshot_is_wide(const sdm_snapshot *s) { return s->wide; }
-size_t sdm_snapshot_left(const sdm_snapshot *s) { return s->left; }
+uint64_t sdm_snapshot_left(const sdm_snapshot *s) { return s->left; }
 
-bool sdm_snapshot_find(const sdm_snapshot *s, const void *key, size_t size, sdm_snapshot_entry *out) {
-  return *slot_of(s, sdm_hash64(key, size), key, size, out) != 0 && *out->at == 0;
+static uint64_t slot_at(const sdm_snapshot *s, uint64_t i) { return __builtin_bswap64(s->slots[i]); }
+static uint64_t behind(const sdm_snapshot *s, uint64_t i) { return i + 1 == s->capacity ? 0 : i + 1; }
+
+int sdm_snapshot_find(sdm_snapshot *s, const void *key, size_t size, sdm_snapshot_entry *out, uint64_t *slot) {
+  uint64_t hash = sdm_hash64(key, size), i = sdm_snapshot_home(hash, s->capacity);
+  for (uint64_t n = 0; n < s->capacity && slot_at(s, i) != 0; n++, i = behind(s, i)) {
+    if (((slot_at(s, i) ^ hash) & 0xffff) != 0 || slot_at(s, i) & DROPPED) continue;
+    int rc = entry_at(s, slot_at(s, i) >> 16, AHEAD_ONE, out);
+    if (rc < 0) return rc;
+    if ((size_t)out->key_size != size || memcmp(out->key, key, size) != 0) continue;
+    *slot = i;
+    return 1;
+  }
+  return 0;
 }
 
-bool sdm_snapshot_next(const sdm_snapshot *s, size_t *cursor, sdm_snapshot_entry *out) {
-  size_t at = *cursor ? *cursor : s->head.size;
-  while (at < s->size && sdm_snapshot_entry_decode(s->bytes + at, s->bytes + s->size, out)) {
+/* The slot that leads to the entry, as each has one; or SDM_CORRUPT. */
+static int slot_of(const sdm_snapshot *s, uint64_t position, const sdm_snapshot_entry *e, uint64_t *slot) {
+  uint64_t hash = sdm_hash64(e->key, (size_t)e->key_size), i = sdm_snapshot_home(hash, s->capacity);
+  for (uint64_t n = 0; n < s->capacity && slot_at(s, i) != 0; n++, i = behind(s, i)) {
+    *slot = i;
+    if ((slot_at(s, i) & ~DROPPED) == sdm_snapshot_slot(position, hash)) return 0;
+  }
+  return sdm_fail(SDM_CORRUPT, "%s: the checksum is right, and the entry at position %llu is not in the index", s->file->path, (unsigned long long)position);
+}
+
+int sdm_snapshot_next(sdm_snapshot *s, uint64_t *cursor, sdm_snapshot_entry *out, uint64_t *slot) {
+  uint64_t at = *cursor ? *cursor : s->head.size;
+  while (at < s->entries_end) {
+    int rc = entry_at(s, at, PIECE, out);
+    if (rc == 0) rc = slot_of(s, at, out, slot);
+    if (rc < 0) return rc;
     at += out->size;
     *cursor = at;
-    if (*out->at == 0) return true;
+    if (!(slot_at(s, *slot) & DROPPED)) return 1;
   }
-  return false;
+  return 0;
 }
 
-void sdm_snapshot_drop(sdm_snapshot *s, const sdm_snapshot_entry *e) {
-  uint8_t *mark = s->bytes + (e->at - s->bytes);
-  if (*mark == 0) s->left--;
-  *mark = 1;
+void sdm_snapshot_drop(sdm_snapshot *s, uint64_t slot) {
+  if (slot >= s->capacity || slot_at(s, slot) & DROPPED) return;
+  s->slots[slot] |= __builtin_bswap64(DROPPED);
+  if (s->left > 0) s->left--;
 }

@@ -10,40 +10,45 @@
 #include "store/snapshot.h"
 #include "store/snapshot_file.h"
 
-enum { BUFFER = 1 << 20 };
+enum { BLOCK = SDM_SNAPSHOT_BLOCK, BUFFER = 64 * BLOCK };
 
 struct sdm_snapshot_writer {
-  XXH3_state_t hash;                       /* first: it wants to be aligned, and pages are */
   sdm_fs *fs;
   sdm_file *file;                          /* NULL: it is not ours yet */
   char *path, *fresh;                      /* fresh: NULL once it has the place of the old one */
-  int64_t written;
+  uint64_t position;                       /* of what comes next */
   uint64_t promised, added;                /* keys */
-  size_t used;                             /* of the buffer */
-  uint8_t buffer[BUFFER];
+  uint64_t *slots, capacity;               /* the index, as it will be in the file */
+  sdm_buf sums;                            /* hash of each block that was written, in big-endian */
+  bool wide;
+  uint8_t *buffer;                         /* what is not written yet: from the last whole BUFFER on */
 };
 
 /* ---- bytes ---- */
 
-static int flush(sdm_snapshot_writer *w) {
-  XXH3_64bits_update(&w->hash, w->buffer, w->used);
-  int rc = w->fs->write(w->file, w->buffer, w->used, w->written);
-  w->written += (int64_t)w->used;
-  w->used = 0;
-  return rc;
+static size_t used(const sdm_snapshot_writer *w) { return (size_t)(w->position % BUFFER); }
+
+/* Writes the first `size` bytes of the buffer, which begin at that position; a block that is not whole is the last one. */
+static int write_out(sdm_snapshot_writer *w, uint64_t at, size_t size) {
+  int rc = 0;
+  uint8_t sum[8];
+  for (size_t p = 0; rc == 0 && p < size; p += BLOCK) {
+    sdm_put64(sum, sdm_hash64(w->buffer + p, size - p < BLOCK ? size - p : BLOCK));
+    rc = sdm_buf_append(&w->sums, sum, sizeof sum);
+  }
+  return rc == 0 ? w->fs->write(w->file, w->buffer, size, (int64_t)at) : rc;
 }
 
-static int put(sdm_snapshot_writer *w, const uint8_t *bytes, size_t size) {
+static int put(sdm_snapshot_writer *w, const void *from, size_t size) {
+  const uint8_t *bytes = from;
   while (size > 0) {
-    if (w->used == BUFFER) {
-      int rc = flush(w);
-      if (rc < 0) return rc;
-    }
-    size_t n = size < BUFFER - w->used ? size : BUFFER - w->used;
-    memcpy(w->buffer + w->used, bytes, n);
-    w->used += n;
+    size_t room = BUFFER - used(w), n = size < room ? size : room;
+    memcpy(w->buffer + used(w), bytes, n);
+    w->position += n;
     bytes += n;
     size -= n;
+    int rc = used(w) == 0 ? write_out(w, w->position - BUFFER, BUFFER) : 0;
+    if (rc < 0) return rc;
   }
   return 0;
 }
@@ -66,10 +71,9 @@ static int take_file(sdm_snapshot_writer *w) {
   rc = w->fs->lock(f, 0, SDM_LOCK_EXCLUSIVE, false);
   if (rc == 0) rc = is_ours(w, f);
   if (rc == 0 || rc == SDM_LOCKED) rc = sdm_fail(SDM_BUSY, "%s is just being written, by another table", w->path);
-  if (rc == 1) rc = w->fs->truncate(f, 0);
-  if (rc == 0) w->file = f;
+  if (rc == 1) w->file = f;
   else w->fs->close(f);
-  return rc;
+  return rc == 1 ? w->fs->truncate(f, 0) : rc;
 }
 
 static int put_head(sdm_snapshot_writer *w, const sdm_topic *t, const sdm_snapshot_head *head, const sdm_snapshot_place *places) {
@@ -82,18 +86,25 @@ static int put_head(sdm_snapshot_writer *w, const sdm_topic *t, const sdm_snapsh
   return rc;
 }
 
+static int make_room(sdm_snapshot_writer *w) {
+  w->capacity = sdm_snapshot_slots(w->promised);
+  w->slots = sdm_pages_alloc(w->capacity * sizeof *w->slots);
+  w->buffer = sdm_malloc(BUFFER);
+  return w->path && w->fresh && w->slots && w->buffer ? 0 : sdm_no_memory();
+}
+
 int sdm_snapshot_begin(sdm_topic *t, const char *name, const sdm_snapshot_head *head, const sdm_snapshot_place *places, sdm_snapshot_writer **out) {
   int rc = sdm_topic_check(t);
   if (rc == 0) rc = sdm_store_check_writable(t->store);
   if (rc < 0) return rc;
-  sdm_snapshot_writer *w = sdm_pages_alloc(sizeof *w);
+  sdm_snapshot_writer *w = sdm_calloc(1, sizeof *w);
   if (!w) return sdm_no_memory();
   w->fs = t->store->env.fs;
   w->promised = head->count;
   w->path = sdm_snapshot_path(t, name, "");
   w->fresh = sdm_snapshot_path(t, name, ".tmp");
-  XXH3_64bits_reset(&w->hash);
-  rc = w->path && w->fresh ? take_file(w) : sdm_no_memory();
+  rc = make_room(w);
+  if (rc == 0) rc = take_file(w);
   if (rc == 0) rc = put_head(w, t, head, places);
   if (rc == 0) *out = w;
   else sdm_snapshot_writer_free(w);
@@ -104,35 +115,57 @@ void sdm_snapshot_writer_free(sdm_snapshot_writer *w) {
   if (!w) return;
   if (w->file && w->fresh) w->fs->unlink(w->fs, w->fresh);
   if (w->file) w->fs->close(w->file);
+  if (w->slots) sdm_pages_free(w->slots, w->capacity * sizeof *w->slots);
+  sdm_buf_free(&w->sums);
+  sdm_free(w->buffer);
   sdm_free(w->path);
   sdm_free(w->fresh);
-  sdm_pages_free(w, sizeof *w);
+  sdm_free(w);
 }
 
 /* ---- entries ---- */
 
+static void index_entry(sdm_snapshot_writer *w, const sdm_snapshot_entry *e) {
+  uint64_t hash = sdm_hash64(e->key, (size_t)e->key_size), i = sdm_snapshot_home(hash, w->capacity);
+  while (w->slots[i] != 0) i = i + 1 == w->capacity ? 0 : i + 1;
+  w->slots[i] = __builtin_bswap64(sdm_snapshot_slot(w->position, hash));
+}
+
+static int miscounted(const sdm_snapshot_writer *w) {
+  return sdm_fail(SDM_MISUSE, "a snapshot of %llu keys was given %llu", (unsigned long long)w->promised, (unsigned long long)w->added);
+}
+
 int sdm_snapshot_add(sdm_snapshot_writer *w, const void *entry, size_t size) {
-  w->added++;
+  sdm_snapshot_entry e;
+  if (++w->added > w->promised) return miscounted(w);
+  if (!sdm_snapshot_entry_decode(entry, (const uint8_t *)entry + size, &e)) return sdm_fail(SDM_MISUSE, "no entry of a snapshot");
+  index_entry(w, &e);
+  w->wide = w->wide || e.wide;
   return put(w, entry, size);
 }
 
-int sdm_snapshot_add_rest(sdm_snapshot_writer *w, const sdm_snapshot *s) {
+int sdm_snapshot_add_rest(sdm_snapshot_writer *w, sdm_snapshot *s) {
   sdm_snapshot_entry e;
-  size_t cursor = 0;
-  int rc = 0;
-  while (rc == 0 && sdm_snapshot_next(s, &cursor, &e)) rc = sdm_snapshot_add(w, e.at, e.size);
+  uint64_t cursor = 0, slot;
+  int rc;
+  while ((rc = sdm_snapshot_next(s, &cursor, &e, &slot)) == 1) {
+    if ((rc = sdm_snapshot_add(w, e.at, e.size)) < 0) break;
+  }
   return rc;
 }
 
 /* ---- the end ---- */
 
 static int finish_file(sdm_snapshot_writer *w) {
-  uint8_t checksum[SDM_SNAPSHOT_CHECKSUM];
-  if (w->added != w->promised) return sdm_fail(SDM_MISUSE, "a snapshot of %llu keys was given %llu", (unsigned long long)w->promised, (unsigned long long)w->added);
-  int rc = flush(w);
-  sdm_put64(checksum, XXH3_64bits_digest(&w->hash));
-  if (rc == 0) rc = w->fs->write(w->file, checksum, sizeof checksum, w->written);
-  w->written += (int64_t)sizeof checksum;
+  uint8_t word[8];
+  if (w->added != w->promised) return miscounted(w);
+  int rc = put(w, w->slots, w->capacity * sizeof *w->slots);
+  sdm_put64(word, w->wide ? 1 : 0);
+  if (rc == 0) rc = put(w, word, sizeof word);
+  if (rc == 0) rc = write_out(w, w->position - used(w), used(w));
+  sdm_put64(word, sdm_hash64(w->sums.data, w->sums.size));
+  if (rc == 0) rc = w->fs->write(w->file, word, sizeof word, (int64_t)w->position);
+  w->position += sizeof word;
   return rc == 0 ? w->fs->sync(w->file) : rc;
 }
 
@@ -167,6 +200,6 @@ int sdm_snapshot_commit(sdm_snapshot_writer *w, sdm_topic *t, int64_t now, int64
   int rc = flush_topic(t, now);
   if (rc == 0) rc = finish_file(w);
   if (rc == 0) rc = put_in_place(w, t);
-  if (rc == 0) *bytes = w->written;
+  if (rc == 0) *bytes = (int64_t)w->position;
   return rc;
 }

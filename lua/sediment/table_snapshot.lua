@@ -1,7 +1,7 @@
 -- Snapshots of a state table: what it was, and where it stood in the log, in a file that a restart goes on from.
 --
--- A snapshot that was read stays as bytes (`saved` of the table). A key has its value there or in `values`, never in both: it moves when it
--- is first asked for or changed, and what moves is in `values` before the snapshot drops it. `live` counts both.
+-- A snapshot that was checked stays in its file (`saved` of the table). A key has its value there or in `values`, never in both: it moves
+-- when it is first asked for or changed, and what moves is in `values` before the snapshot drops it. `live` counts both.
 --
 -- A snapshot may be gone on from when the table could have gone on itself, had it stayed open: the invariants of sediment/table.lua are
 -- asked of it, with the positions that it was written with. It comes to its place after all that it tells of is durable, so a loss of power
@@ -26,26 +26,21 @@ end
 --- The value that the snapshot has for a key, which the table takes over; nil: none.
 function table_snapshot.recall(self, key)
   local saved = self.saved
-  local value, p = saved:get(key)
+  local value, p, slot = saved:get(key)
   if value == nil then return nil end
   take(self, key, value, p)
-  if saved:drop(key) == 0 and self.saved then let_go(self) end
+  if saved:drop(slot) == 0 and self.saved then let_go(self) end
   return value
 end
 
--- Lets others run. They must not find in the snapshot what has been taken over, and may take over the rest: then nothing is left to do.
-local function give_way(self, key)
-  self.saved:drop(key)
-  self.pace(0)
-  return self.saved ~= false
-end
-
---- Takes over all that is left of it.
+--- Takes over all that is left of it. Where it gives way to others, they may take over the rest.
 function table_snapshot.recall_all(self)
-  local saved = self.saved
-  for key, value, p in saved.next, saved do
+  local saved, pace = self.saved, self.pace
+  for key, value, p, slot in saved.next, saved do
     take(self, key, value, p)
-    if self.pace and not give_way(self, key) then return end
+    saved:drop(slot)
+    if pace then pace(0) end
+    if self.saved ~= saved then return end
   end
   let_go(self)
 end
@@ -53,12 +48,13 @@ end
 -- The same as the table opens, when callbacks are to hear of each key.
 local function tell_all(self)
   local saved, indexes, on_change = self.saved, self.indexes, self.on_change
-  for key, value, p in saved.next, saved do
+  for key, value, p, slot in saved.next, saved do
     if indexes then
       table_index.look(indexes, key, value)
       table_index.move(indexes, key)
     end
     take(self, key, value, p)
+    saved:drop(slot)
     if on_change then on_change(key, value, nil) end
   end
   let_go(self)
