@@ -545,6 +545,58 @@ describe("the snapshot of a state table", function()
     os.execute("rm -rf '" .. copy .. "'")
   end)
 
+  it("is the old one or the new one, whoever is killed as he writes it", function()
+    local said = store:topic("said", {})
+    local command = disk.script(path .. "/../other.lua", [[
+      local sediment = require "sediment"
+      local store = assert(sediment.open(arg[1], { background = false, clock = function() return 1700000000000 end }))
+      local said = assert(store:topic "said")
+      local state = assert(store:table("t", { snapshot = true }))
+      while true do
+        assert(state:put("k" .. math.random(200), ("v"):rep(math.random(20000))))
+        local bytes, message, code = state:snapshot()
+        assert(bytes or code == "busy", message)
+        said:append(nil, arg[2])
+      end]])
+    for round = 1, 6 do
+      local others = {}
+      for i = 1, 2 do others[i] = assert(io.popen(("%s '%s' %d 2>&1"):format(command, path, i))) end
+      local seen = {}
+      for _, _, who in said:records { from = "latest", follow = true } do
+        seen[who] = (seen[who] or 0) + 1
+        if (seen["1"] or 0) > round and (seen["2"] or 0) > 7 - round then break end
+      end
+      os.execute("pkill -KILL -f '^[^ ]*lua[^ ]* " .. path .. "/../other.lua'")
+      for _, p in ipairs(others) do
+        assert.equal("", (p:read("*a"):gsub("Killed%s*", "")))         -- which some shells say
+        p:close()
+      end
+      local state = open()
+      assert.equal("snapshot", state:stats().origin)
+      assert.equal(contents(store:table "t"), contents(state))
+      state:close()
+    end
+    assert(open():snapshot())
+    assert.equal(1, #files())
+  end)
+
+  it("tells of damage that has come to its file since it was opened, and the next opening does without it", function()
+    for i = 1, 200 do topic:append("k" .. i, ("v"):rep(100)) end
+    leave()
+    local name = path .. "/" .. files()[1]
+    local state = open()
+    local f = io.open(name, "r+b")
+    f:seek("set", 10000)
+    f:write "!"
+    f:close()
+    local failure = raised(function() return state:pairs() end)
+    assert.equal("corrupt", failure.code)
+    assert.matches("was damaged at position 8192 since it was opened; open the table anew", failure.message)
+    local fresh = open()
+    assert.equal("corrupt", fresh:stats().note_code)
+    assert.equal(200, fresh:count())
+  end)
+
   it("is of a topic with the longest name, too", function()
     local name = ("n"):rep(240)
     store:topic(name, CONFIG):append("a", "1")
