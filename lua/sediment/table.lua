@@ -29,6 +29,7 @@ local table_index = require "sediment.table_index"
 local table_options = require "sediment.table_options"
 local table_snapshot = require "sediment.table_snapshot"
 
+---@class sediment.table
 local Table = {}
 Table.__index = Table
 Table.__name = "sediment.table"

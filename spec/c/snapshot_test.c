@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "base/xxh.h"
+#include "golden.h"
 #include "sim/disk.h"
 #include "store/snapshot.h"
 #include "store/snapshot_file.h"
@@ -91,6 +92,25 @@ TEST(what_was_written_is_read) {
   CHECK_INT(saved_position(&o, "two"), 2);
   die(&o);
   sim_free(d);
+}
+
+TEST(an_entry_has_the_bytes_that_the_documentation_has) {
+  uint8_t golden[GOLDEN_MAX];
+  size_t size = test_unhex(golden, GOLDEN_D);
+  sdm_snapshot_entry e;
+  sdm_buf b = SDM_BUF_INIT;
+  sdm_snapshot_entry_begin(&b, 0, "k", 1);
+  sdm_saved_put(&b, SDM_SAVED_TABLE);
+  sdm_saved_put_string(&b, "a", 1);
+  sdm_saved_put_whole(&b, 24);
+  sdm_saved_put(&b, SDM_SAVED_END);
+  sdm_saved_put_string(&b, "x", 1);
+  sdm_saved_put_double(&b, 0.5);
+  sdm_saved_put(&b, SDM_SAVED_END);
+  CHECK_INT((int64_t)b.size, (int64_t)size);
+  CHECK(memcmp(b.data, golden, size) == 0);
+  CHECK(sdm_snapshot_entry_decode(golden, golden + size, &e) && e.size == size);
+  sdm_buf_free(&b);
 }
 
 /* ---- hostile bytes: a checksum is no defence against who can write it ---- */
