@@ -102,7 +102,7 @@ $(O)/spec/libhelpers.a: $(HELPER_SRC:spec/c/%.c=$(O)/spec/obj/%.o)
 $(O)/spec/%_test: $(O)/spec/obj/%_test.o $(O)/spec/libhelpers.a $(O)/libsediment.a
 	$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS)
 
-$(O)/spec/power_loss_test $(O)/spec/backup_test: $(O)/spec/sim/disk.o $(O)/spec/sim/disk_crash.o
+$(O)/spec/power_loss_test $(O)/spec/backup_test $(O)/spec/snapshot_test: $(O)/spec/sim/disk.o $(O)/spec/sim/disk_crash.o
 
 # ---- crashes on a simulated disk ----
 

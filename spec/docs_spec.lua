@@ -117,6 +117,18 @@ describe("docs/format.md", function()
     assert.equal(92, #golden.A)
     assert.equal(88, #golden.B)
     assert.equal(61, #golden.C)
+    assert.equal(23, #golden.D)
+  end)
+
+  it("shows an entry of a snapshot as it is written", function()
+    local path = support.path()
+    local store = support.open(path)
+    store:topic("t", {}):append("k", "v")
+    local state = store:table("t", { snapshot = true, decode = function() return { "a", 24, x = 0.5 } end })
+    assert(state:snapshot())
+    local bytes = disk.read(path .. "/" .. disk.list(path, "sediment.table-")[1])
+    assert.truthy(bytes:find(golden.D, 1, true))
+    assert.equal(44 + #"decoded " + 24 + #golden.D + 8 * 2 + 16, #bytes)
   end)
 
   it("has batches that read as it tells", function()
@@ -147,6 +159,24 @@ describe("docs/format.md", function()
     local store = support.open(path)
     assert.same({ "latest", "readings" }, store:topics())
     assert.equal(3600000, assert(store:topic "latest"):config()["delete.retention.ms"])
+  end)
+end)
+
+describe("docs/state-tables.md", function()
+  after_each(support.cleanup)
+
+  it("has an example that does what it says", function()
+    local text = disk.read(scripts.root .. "/docs/state-tables.md"):match "```lua\n(.-)```"
+    local path, said = support.path(), {}
+    local plain_print = print
+    finally(function() rawset(_G, "print", plain_print) end)
+    rawset(_G, "print", function(...) said[#said + 1] = table.concat({ ... }, " ") end)
+    assert((rawget(_G, "loadstring") or load)((text:gsub("user%-store", path))))()
+    table.sort(said)
+    assert.same({ "Ana 2 2", "u1 Ana", "u3 Rui" }, said)
+    local store = support.open(path)
+    assert.equal(1, #disk.list(path, "sediment.table-"))
+    store:close()
   end)
 end)
 

@@ -267,6 +267,17 @@ describe("resty.sediment", function()
       store:table("t", 1)
       store:table("t", { decode = 1 })
       store:table("t", { bad = 1 })
+      store:table("t", { index = 1 })
+      store:table("t"):put()
+      store:table("t"):put("k")
+      store:table("t"):put("k", {})
+      store:table("t"):put("k", "v", { sync = 1 })
+      store:table("t"):put("k", "v", { bad = 1 })
+      store:table("t"):delete({})
+      store:table("t"):delete("k", 1)
+      store:table("t"):wait(-1)
+      store:table("t"):wait("x")
+      store:table("t"):lookup("none", 1)
       topic:append({}, 1)
       topic:append("k", "v", { sync = 1 })
       topic:append({}, "v", { sync = true })
@@ -356,7 +367,7 @@ describe("resty.sediment", function()
         if message ~= "" then assert.matches(": not in ", message) end
         count = count + 1
       end
-      assert.equal(12 * 52, count)
+      assert.equal(12 * 58, count)
       for where in pairs(said) do
         assert(found[where] or where:find "^ssl", where .. " was not tried")
       end

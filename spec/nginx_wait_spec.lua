@@ -1,4 +1,5 @@
 -- resty.sediment in a real nginx: waiting for records and for the disk without holding up the worker.
+local disk = require "disk"
 local support = require "support"
 local server = require "nginx.server"
 
@@ -203,6 +204,51 @@ describe("resty.sediment waits", function()
     assert.same({ [0] = 0, 0, 2 }, durable)
   end)
 
+  it("for what changes a state table, in any partition, while others run", function()
+    topic:alter { partitions = 2 }
+    start(1, [[ state = assert(store:table "t") ]])
+    assert.equal("0", run "return state:wait(1)")
+    local waiting = nginx:begin("/run", [[--data-binary 'waiting = (waiting or 0) + 1 return state:wait(30000) .. " " .. state:get "k"']])
+    is_waiting(1)
+    topic:append("k", "v", { partition = 1 })
+    assert.equal("1 v\n", waiting:read "*a")
+    waiting:close()
+    assert.equal("1 v2", run 'topic:append("k", "v2", { partition = 0 }) return state:wait() .. " " .. state:get "k"')
+  end)
+
+  it("no longer than the worker lives", function()
+    start(1, [[ state = assert(store:table "t") ]])
+    local waiting = nginx:begin("/run", [[--data-binary 'waiting = (waiting or 0) + 1 return state:wait()']])
+    is_waiting(1)
+    nginx:stop()
+    assert.equal("0\n", waiting:read "*a")
+    waiting:close()
+  end)
+
+  it("for no snapshot but at the end, which the next start begins with", function()
+    local with_exit = {
+      http = [[ exit_worker_by_lua_block { state:close() } ]],
+      init_worker = ([[
+        store = assert(require "resty.sediment".open("%s"))
+        topic = assert(store:topic "t")
+        state = assert(store:table("t", { snapshot = true, snapshot_every = 1 }))
+      ]]):format(path), server = SERVER, workers = 1,
+    }
+    nginx = server.start(with_exit)
+    assert.equal("log", run [[
+      assert(state:put("k", "v"))
+      return state:stats().origin
+    ]])
+    assert.matches("snapshot: not in content_by_lua", run "return state:snapshot()")
+    local refused = "table{snapshot=}: not in content_by_lua"
+    assert.matches(refused, run [[return select(2, pcall(store.table, store, "t", { snapshot = true }))]])
+    assert.same({}, disk.list(path, "sediment.table-"))
+    nginx:stop()
+    assert.equal(1, #disk.list(path, "sediment.table-"))
+    nginx = server.start(with_exit)
+    assert.equal("snapshot v", run [[return state:stats().origin .. " " .. state:get "k"]])
+  end)
+
   describe("no longer than a piece of a state table's update", function()
     local N, KEYS = 20000, 10000
 
@@ -280,6 +326,26 @@ describe("resty.sediment waits", function()
       ]])
     end)
 
+    it("and writes through it once the others are done", function()
+      start()
+      assert.equal("slow put deleted nil", run [[
+        state = assert(store:table("t", { decode = function(value)
+          if value == "slow" then ngx.sleep(0.005) end
+          return value
+        end }))
+        topic:append("a", "slow")
+        local before, after
+        local slow = ngx.thread.spawn(state.update, state)
+        assert(state:put("b", "put", { sync = true }))
+        before, after = state:get "a", state:get "b"
+        ngx.thread.wait(slow)
+        assert(state:put("c", "deleted"))
+        local deleted = state:get "c"
+        assert(state:delete "c")
+        return before .. " " .. after .. " " .. deleted .. " " .. tostring(state:get "c")
+      ]])
+    end)
+
     it("not at all inside its own callback", function()
       start()
       assert.equal("busy", run [[
@@ -288,6 +354,40 @@ describe("resty.sediment waits", function()
         topic:append("a", "1")
         assert(state:update())
         return code
+      ]])
+      assert.equal("busy busy busy", run [[
+        local state, codes
+        state = assert(store:table("t", { on_change = function()
+          if state then codes = select(3, state:put("b", "1")) .. " " .. select(3, state:delete "b") .. " " .. select(3, state:wait(1)) end
+        end }))
+        topic:append("a", "2")
+        assert(state:update())
+        return codes
+      ]])
+    end)
+
+    it("which others may go through while a snapshot becomes values", function()
+      local plain = support.open(path)
+      local state = plain:table("t", { snapshot = true })
+      assert(state:snapshot())
+      state:close()
+      plain:close()
+      start(1, [[ saved = assert(store:table("t", { snapshot = true })) ]])
+      assert.equal(("snapshot %d newer nil"):format(KEYS - 100), run [[
+        local origin = saved:stats().origin
+        local function go_through() for _ in saved:pairs() do end end
+        local one, other = ngx.thread.spawn(go_through), ngx.thread.spawn(go_through)
+        for i = 0, 99 do assert(saved:delete("k" .. i * 100)) end
+        assert(saved:put("k8", "newer"))
+        ngx.thread.wait(one)
+        ngx.thread.wait(other)
+        local n = 0
+        for key in saved:pairs() do
+          assert(tonumber(key:sub(2)) % 100 ~= 0)
+          n = n + 1
+        end
+        assert(n == saved:count())
+        return origin .. " " .. n .. " " .. saved:get "k8" .. " " .. tostring(saved:get "k700")
       ]])
     end)
 

@@ -1,33 +1,10 @@
 -- State tables: what they hold, what on_change hears, and that going on gives what starting anew would.
 local support = require "support"
+local state_spec = require "state"
 
 local raised = support.raised
 
-local function contents(state)
-  local list = {}
-  for key, value in state:pairs() do list[#list + 1] = key .. "=" .. tostring(value) end
-  table.sort(list)
-  return table.concat(list, " ")
-end
-
--- Options with an on_change that writes down what it hears: "key:old>new".
-local function listener(options)
-  local heard = {}
-  options = options or {}
-  options.on_change = function(key, new, old) heard[#heard + 1] = key .. ":" .. tostring(old) .. ">" .. tostring(new) end
-  return options, function()
-    local text = table.concat(heard, " ")
-    heard = {}
-    return text
-  end
-end
-
-local function put(topic, words)
-  for word in words:gmatch "%S+" do
-    local key, value = word:match "^(%w+)=(%w+)$"
-    assert(topic:append(key or word:match "^%w+", value))
-  end
-end
+local contents, listener, put = state_spec.contents, state_spec.listener, state_spec.put
 
 describe("a state table", function()
   local topic, store

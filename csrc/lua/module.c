@@ -76,6 +76,7 @@ static void add_functions(lua_State *L) {
     { "open", sdml_store_open }, { "open_partition", sdml_partition_open }, { "bounds", core_bounds },
     { "reader", sdml_reader_of_topic }, { "load", sdml_reader_load }, { "life", sdml_store_life },
     { "wait_any", sdml_wait_any }, { "flush_begin", sdml_flush_begin }, { "flush_poll", sdml_flush_poll },
+    { "snapshot_open", sdml_snapshot_open }, { "snapshot_begin", sdml_snapshot_begin },
     { "key", sdml_key }, { "now", core_now }, { "topic_id", core_topic_id }, { "roster", sdml_roster_open },
     { "random_id", core_random_id }, { "monotonic_ms", core_monotonic_ms }, { "option", core_option }, { NULL, NULL },
   };
@@ -103,7 +104,8 @@ int luaopen_sediment_core(lua_State *L) {
   sdml_open_reader(L);
   sdml_open_held(L);
   sdml_open_roster(L);
-  lua_pop(L, 3);
+  sdml_open_snapshot(L);
+  lua_pop(L, 5);
   add_functions(L);
   lua_pushliteral(L, SDM_VERSION);
   lua_setfield(L, -2, "_VERSION");

@@ -10,6 +10,7 @@
 
 const char SDML_STORE[] = "sediment.store", SDML_TOPIC[] = "sediment.topic", SDML_PARTITION[] = "sediment.partition";
 const char SDML_READER[] = "sediment.reader", SDML_ROSTER[] = "sediment.roster", SDML_ERROR[] = "sediment.error", SDML_HELD[] = "sediment.held";
+const char SDML_SNAPSHOT[] = "sediment.snapshot", SDML_SNAPSHOT_WRITER[] = "sediment.snapshot_writer";
 
 void sdml_set_int(lua_State *L, const char *name, int64_t value) {
   sdml_pushint(L, value);

@@ -11,11 +11,13 @@
 #ifndef SDM_LUA_SDML_H
 #define SDM_LUA_SDML_H
 
+#include "format/snapshot.h"
 #include "lua/compat.h"
 #include "sediment.h"
 
 /* Names of the classes, of metatables in the registry. Each stands at one address. */
-extern const char SDML_STORE[], SDML_TOPIC[], SDML_PARTITION[], SDML_READER[], SDML_ROSTER[], SDML_ERROR[], SDML_HELD[];
+extern const char SDML_STORE[], SDML_TOPIC[], SDML_PARTITION[], SDML_READER[], SDML_ROSTER[], SDML_ERROR[], SDML_HELD[], SDML_SNAPSHOT[],
+  SDML_SNAPSHOT_WRITER[];
 
 /* A userdata begins with the address of its class's name, by which it is known: nobody else's can hold that. */
 typedef struct sdml_object {
@@ -148,6 +150,13 @@ int sdml_wait_any(lua_State *L);                                           /* co
 int sdml_flush_begin(lua_State *L);                                        /* core.flush_begin, core.flush_poll */
 int sdml_flush_poll(lua_State *L);
 int sdml_push_waited(lua_State *L, int rc, sdm_log *log);                  /* results of wait() after sdm_log_wait */
+
+/* ---- snapshot.c, value.c ---- */
+void sdml_open_snapshot(lua_State *L);                                     /* pushes two tables of methods */
+int sdml_snapshot_open(lua_State *L);
+int sdml_snapshot_begin(lua_State *L);
+int sdml_encode_value(lua_State *L, int index, sdm_buf *out);              /* appended; or SDM_UNSUPPORTED, with what cannot be saved */
+void sdml_push_value(lua_State *L, const sdm_snapshot_entry *e);
 
 /* ---- verify.c ---- */
 typedef int sdml_verifier(void *of, const char *topic, sdm_verify_report **out);

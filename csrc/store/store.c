@@ -8,6 +8,7 @@
 #include "log/offsets.h"
 #include "log/reserve.h"
 #include "store/roster.h"
+#include "store/snapshot_file.h"
 
 static sdm_mutex registry_lock = SDM_MUTEX_INIT;
 static sdm_store *registry;
@@ -186,6 +187,7 @@ static int put_right(sdm_store *s, int64_t now) {
   sdm_store_finish_deletions(s, now);
   sdm_folders_unlink(s, INT64_MAX, &folders);
   sdm_folders_drop_unlisted(s);
+  sdm_snapshots_drop_unlisted(s);
   sdm_offsets_remember(&s->env);
   int rc = sdm_store_open_all(s, now, NULL, NULL);
   sdm_offsets_forget(&s->env);

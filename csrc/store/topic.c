@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/murmur2.h"
 #include "store/new_partitions.h"
+#include "store/snapshot_file.h"
 
 /* ---- handles ---- */
 
@@ -115,6 +116,7 @@ static int finish_deletion_locked(sdm_store *s, sdm_topic_entry *e, int64_t now)
   sdm_failure first = {0};
   for (int32_t p = 0; p < e->partitions; p++) sdm_failure_note(&first, sdm_folder_delete(s, e->name, &e->id, p, now, delay_ms));
   if (first.code == 0) sdm_failure_note(&first, sdm_folders_forget_offsets(s, e->name, e->partitions));
+  if (first.code == 0) sdm_failure_note(&first, sdm_snapshots_remove(s, &e->id));
   if (first.code == 0) sdm_failure_note(&first, s->env.fs->sync_dir(s->env.fs, s->env.root, NULL));
   if (first.code < 0) return sdm_failure_tell(&first);
   sdm_topics_remove(&s->topics, e);

@@ -45,7 +45,7 @@ function Store:table(name, options)
   local store, message, code = plain_store(self, "table")
   if store then store, message, code = open_topics(self, store) end
   if not store then return nil, message, code end
-  return relay("table", pcall(paced_table.open, store, name, options))
+  return relay("table", pcall(paced_table.open, self, store, name, options))
 end
 
 function Store:consumer(options)

@@ -1,4 +1,4 @@
--- What the methods that are written in Lua check of the store that they are called on.
+-- What the methods that are written in Lua check of what they are called on and with.
 local core = require "sediment.core"
 
 local check = {}
@@ -47,6 +47,15 @@ function check.relay(method, ok, ...)
   local message = ...
   if type(message) ~= "string" then error(message, 0) end
   error((message:gsub("^%S*sediment/[%w_]+%.lua:%d+: ", ""):gsub("'%?'", "'" .. method .. "'")), 3)
+end
+
+--- Raises at the caller of the method, `level` above, unless the argument is nothing or a number of milliseconds.
+function check.timeout(method, argument, timeout_ms, level)
+  if timeout_ms == nil then return end
+  local whole = type(timeout_ms) == "number" and timeout_ms % 1 == 0
+  if whole and timeout_ms >= 0 then return end
+  local wanted = whole and "0 or more" or "a whole number within 2^53"
+  error(("bad argument #%d to '%s' (timeout_ms: %s expected, got %s)"):format(argument, method, wanted, tostring(timeout_ms)), level + 1)
 end
 
 return check

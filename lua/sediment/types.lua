@@ -171,14 +171,24 @@ function store:backup(path) end
 ---@return sediment.code? code `unknown_topic`, `busy`
 function store:verify(options) end
 
----Opens a state table over a topic: the last value of every key. When it returns, the topic has been read up to its end.
+---@class sediment.table_options
+---@field decode? fun(value: string, key: string): any makes the value that the table keeps; nil: the key has no value. When it raises, the
+---table stays in front of that record, and `update` (or the opening) raises again until it succeeds; a table that is opened anew decodes
+---only the last value of each key
+---@field on_change? fun(key: string, new: any, old: any) hears of each live key at opening, and then of every change; `new` is nil when the
+---key is gone. When it raises, the change is made all the same, and it is not called again for it
+---@field index? table<string, fun(value: any, key: string): any> by name, functions that give the key under which `lookup` finds a key;
+---nil: under none. They raise as decode does
+---@field snapshot? boolean|string true, or a name of up to 64 of a-z A-Z 0-9 _ -: it begins with what was saved of it, if the log has
+---not overtaken that, and is saved by `snapshot`, `close`, and now and then by updates
+---@field schema? string of the values that are saved: another one for another decode. A snapshot of another schema is not used
+---@field snapshot_every? number records that an update must have applied since the last snapshot, and as many as there are keys, to write
+---one by itself; default 100000; math.huge: never
+
+---Opens a state table over a topic: the last value of every key. When it returns, the topic has been read up to its end. Of a key in
+---several partitions, as after their number has grown, the table has what it has read last (README, Caveats).
 ---@param topic_name string
----@param options? { decode?: (fun(value: string, key: string): any), on_change?: fun(key: string, new: any, old: any) }
----decode: makes the value that the table keeps; nil: the key has no value. When it raises, the table stays in front of that record, and
----`update` (or the opening) raises again until it succeeds; a table that is opened anew decodes only the last value of each key.
----on_change: hears of each live key at opening, and then of every change; `new` is nil when the key is gone. When it
----raises, the change is made all the same, and it is not called again for it. Of a key in several partitions, as after their number has
----grown, the table has what it has read last (README, Caveats).
+---@param options? sediment.table_options
 ---@return sediment.table? table
 ---@return string? message
 ---@return sediment.code? code `unknown_topic`, `busy`, `corrupt`, `io`, `unsupported`

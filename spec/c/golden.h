@@ -20,6 +20,9 @@
 #define GOLDEN_C                                                                                                                  \
   "0000000000000000000000310000000002d81926ce000000000002ffffffffffffffff0000018bcfe56801ffffffffffffffffffffffffffff00000000"
 
+/* And an entry of a table's snapshot (docs/format.md 14): k = { "a", 24, x = 0.5 }, in partition 0. */
+#define GOLDEN_D "00026b05040261023006040278033fe000000000000006"
+
 enum { GOLDEN_MAX = 128 };
 
 /* The batches' headers, CRC left out. */

@@ -26,7 +26,8 @@ _Noreturn void fuzz_broken(const char *file, int line, const char *text);
 typedef enum fuzz_kind {
   FUZZ_LOG, FUZZ_INDEX, FUZZ_TIMEINDEX, FUZZ_TXNINDEX, FUZZ_SNAPSHOT, FUZZ_DIGEST, FUZZ_EPOCHS, FUZZ_METADATA, FUZZ_STATE, FUZZ_CONTROL, FUZZ_SWAP,
   FUZZ_LOG_CLEANED, FUZZ_LOG_SWAP, FUZZ_INDEX_SWAP, FUZZ_TIMEINDEX_SWAP, FUZZ_DIGEST_SWAP, FUZZ_TXNINDEX_SWAP, FUZZ_LOG_DELETED, FUZZ_DELETED_MARK,
-  FUZZ_TOPICS, FUZZ_ROOT_CONTROL, FUZZ_LOG_START, FUZZ_RECOVERY_POINT, FUZZ_CLEANER_POINT, FUZZ_CLEAN_SHUTDOWN, FUZZ_KINDS
+  FUZZ_TOPICS, FUZZ_ROOT_CONTROL, FUZZ_LOG_START, FUZZ_RECOVERY_POINT, FUZZ_CLEANER_POINT, FUZZ_CLEAN_SHUTDOWN, FUZZ_KINDS,
+  FUZZ_TABLE = FUZZ_KINDS                  /* of the target `files` alone: its name has the id of a topic */
 } fuzz_kind;
 
 /* Puts right what keeps bytes of this kind from being looked at: lengths and CRCs of batches, checksums, the boot of a control page. */

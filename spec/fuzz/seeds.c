@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "format/batch.h"
 #include "format/batch_records.h"
+#include "format/snapshot.h"
 #include "fuzz/fuzz.h"
 #include "log/log.h"
 #include "store/store.h"
@@ -212,6 +213,28 @@ static void save_name(const char *name) {
   sdm_buf_free(&out);
 }
 
+/* Two entries: one has a table with all that there is, the other a text. */
+static void save_table(void) {
+  sdm_buf out = SDM_BUF_INIT;
+  sdm_snapshot_head head = {.topic_id = {{1}}, .schema = "plain 1", .schema_size = 7, .partitions = 2, .count = 2};
+  const sdm_snapshot_place places[] = {{7, 7, 0}, {-1, -1, -1}};
+  uint8_t kind = FUZZ_TABLE;
+  must(sdm_buf_append(&out, &kind, 1));
+  must(sdm_snapshot_head_encode(&head, places, &out));
+  must(sdm_snapshot_entry_begin(&out, 1, "key", 3));
+  must(sdm_saved_put(&out, SDM_SAVED_TABLE));
+  must(sdm_saved_put_whole(&out, INT64_MAX));
+  must(sdm_saved_put(&out, SDM_SAVED_TRUE));
+  must(sdm_saved_put(&out, SDM_SAVED_END));
+  must(sdm_saved_put_double(&out, 0.5));
+  must(sdm_saved_put(&out, SDM_SAVED_FALSE));
+  must(sdm_saved_put(&out, SDM_SAVED_END));
+  must(sdm_snapshot_entry_begin(&out, 0, "", 0));
+  must(sdm_saved_put_string(&out, "value", 5));
+  save("files", "table", 0, &out);
+  sdm_buf_free(&out);
+}
+
 static void settings(void) {
   static const char *const all[] = {"retention.ms 7d", "segment.bytes 1GiB", "cleanup.policy compact,delete", "min.cleanable.dirty.ratio 0.5",
                                     "compression.type zstd", "preallocate true", "linger.ms 5", "segment.bytes 1MiB\nretention.bytes -1\nretention.ms 30s"};
@@ -222,6 +245,7 @@ static void settings(void) {
     sdm_buf_free(&out);
   }
   save_name("00000000000000000042.snapshot");
+  save_table();
 }
 
 int main(int argc, char **argv) {

@@ -3,7 +3,7 @@ local sediment = require "resty.sediment"
 
 local phases = { outcomes = {} }
 
-local store, topic, state, extra
+local store, topic, state, saved, extra
 local consumers = {}                      -- phase -> its consumer: some phases yield to others
 
 local function consumer() return consumers[ngx.get_phase()] end
@@ -36,7 +36,13 @@ local CALLS = {
     local opened = assert(store:table "t")
     state = state or opened
   end },
+  { "table{snapshot=}", function() saved = assert(store:table("t", { snapshot = true })) end },
   { "update", function() return state and state:update() end },
+  { "put", function() return state and state:put("k", "v") end },
+  { "put{sync=true}", function() return state and state:put("k", "v", { sync = true }) end },
+  { "table:wait", function() return state and state:wait(1) end },
+  { "table:wait(0)", function() return state and state:wait(0) end },
+  { "snapshot", function() return saved and saved:snapshot() end },
   { "get", function() return state and state:get "k" end },
   { "consumer", function()
     local phase = ngx.get_phase()

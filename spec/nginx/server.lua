@@ -147,7 +147,7 @@ function server:status(url, options)
 end
 
 --- Begins a request; the pipe gives its body as it comes.
-function server:begin(url) return assert(io.popen(curl(self, "-N", url) .. " 2>&1")) end
+function server:begin(url, options) return assert(io.popen(curl(self, "-N " .. (options or ""), url) .. " 2>&1")) end
 
 local MANY = 500                          -- requests at a time: curl begins slowly with more
 

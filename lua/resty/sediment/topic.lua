@@ -1,4 +1,5 @@
 -- Topics in nginx: what is short goes straight to the plain topic; what waits, for records or for the disk, yields.
+local check = require "sediment.check"
 local core = require "sediment.core"
 local handle = require "resty.sediment.handle"
 local pacer = require "resty.sediment.pace"
@@ -31,14 +32,6 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------- waiting for records
 
-local function check_timeout(call, number, timeout_ms)
-  if timeout_ms == nil then return end
-  local whole = type(timeout_ms) == "number" and timeout_ms % 1 == 0
-  if whole and timeout_ms >= 0 then return end
-  local wanted = whole and "0 or more" or "a whole number within 2^53"
-  error(("bad argument #%d to '%s' (timeout_ms: %s expected, got %s)"):format(number, call, wanted, tostring(timeout_ms)), 3)
-end
-
 -- The poller of a partition in `pollers`, made when it is missing.
 local function poller_of(pollers, p, look)
   local found = pollers[p]
@@ -66,7 +59,7 @@ end
 function Topic:wait(offset, timeout_ms, p)
   local topic, message, code = plain_topic(self, "wait")
   if not topic then return nil, message, code end
-  check_timeout("wait", 2, timeout_ms)
+  check.timeout("wait", 2, timeout_ms, 2)
   if timeout_ms == 0 or phase.to_wait("wait", 2) == "block" then
     return relay("wait", pcall(core.topic.wait, topic, offset, timeout_ms, p))
   end
@@ -109,7 +102,7 @@ function Topic:records(options)
   if type(options) ~= "table" or options.follow ~= true or options.timeout_ms == 0 then
     return relay("records", pcall(core.topic.records, topic, options))
   end
-  check_timeout("records", 1, options.timeout_ms)
+  check.timeout("records", 1, options.timeout_ms, 2)
   if phase.to_wait("records{follow=true}", 2) == "block" then return relay("records", pcall(core.topic.records, topic, options)) end
   return following(self, topic, options, (relay_to(3, "records", pcall(core.topic.records, topic, copy_with(options, "timeout_ms", 0)))))
 end

@@ -1,0 +1,33 @@
+-- What specs of state tables share.
+local state = {}
+
+--- "key=value" of each key, sorted, with blanks between.
+function state.contents(of)
+  local list = {}
+  for key, value in of:pairs() do list[#list + 1] = key .. "=" .. tostring(value) end
+  table.sort(list)
+  return table.concat(list, " ")
+end
+
+--- Options with an on_change that writes down what it hears, and a function that tells it, "key:old>new" with blanks between, and
+--- forgets it.
+function state.listener(options)
+  local heard = {}
+  options = options or {}
+  options.on_change = function(key, new, old) heard[#heard + 1] = key .. ":" .. tostring(old) .. ">" .. tostring(new) end
+  return options, function()
+    local text = table.concat(heard, " ")
+    heard = {}
+    return text
+  end
+end
+
+--- Appends to a topic: "a=1" gives the key a the value 1, "a-" deletes it.
+function state.put(topic, words)
+  for word in words:gmatch "%S+" do
+    local key, value = word:match "^(%w+)=(%w+)$"
+    assert(topic:append(key or word:match "^%w+", value))
+  end
+end
+
+return state
