@@ -2,9 +2,11 @@
 --     lua examples/rates.lua [store folder] [csv file]
 -- The first run replays the history. A later one finds the store, appends the days that the file has and the topic has not.
 -- Source of the data: European Central Bank (data/README.md).
-local sediment = require "sediment"
-
 local here = arg[0]:match "^(.*/)" or "./"
+package.path = here .. "?.lua;" .. package.path
+local sediment = require "sediment"
+local ecb = require "ecb"
+
 local folder = arg[1] or here .. "data/rates-store"
 local csv = arg[2] or here .. "data/eurofxref-hist.csv.gz"
 
@@ -17,17 +19,6 @@ local topic = assert(store:topic("rates", {
 }))
 
 -- ------------------------------------------------------------------------------------------------------------------------- small helpers
-
--- Midnight UTC of "YYYY-MM-DD" in milliseconds since the epoch; os.time would go by the local time zone.
-local function day_ms(text)
-  local y, m, d = text:match "^(%d+)-(%d+)-(%d+)$"
-  y, m, d = tonumber(y), tonumber(m), tonumber(d)
-  if m < 3 then y, m = y - 1, m + 12 end
-  local leap_days = math.floor(y / 4) - math.floor(y / 100) + math.floor(y / 400)
-  return (365 * y + leap_days + math.floor((153 * m - 457) / 5) + d - 719469) * 86400000
-end
-
-local function day_of(ms) return os.date("!%Y-%m-%d", math.floor(ms / 1000)) end
 
 local function grouped(n)                    -- 221702 -> "221,702"
   local text = ("%.0f"):format(n):reverse():gsub("%d%d%d", "%0,"):reverse()
@@ -61,30 +52,20 @@ local state = assert(store:table "rates")
 for currency in state:pairs() do quoted[currency] = true end
 
 if last_ms < 0 then print("new store: " .. folder)
-else print(("found store: %s: %d currencies up to %s"):format(folder, state:count(), day_of(last_ms))) end
+else print(("found store: %s: %d currencies up to %s"):format(folder, state:count(), ecb.day_of(last_ms))) end
 state:close()
 
 -- --------------------------------------------------------------------------------------------------------------------------------- ingest
 
-local file = assert(io.popen("gzip -dcf '" .. csv .. "'"))
-local head = assert(file:read "*l", "cannot read " .. csv)
-local currencies, days = {}, {}
-for code in head:gmatch "[^,]+" do currencies[#currencies + 1] = code end   -- the first is "Date"
-for line in file:lines() do                  -- newest first
-  local ms = day_ms(line:match "^[^,]+")
-  if ms <= last_ms then break end
-  days[#days + 1] = { ms = ms, line = line }
-end
-file:close()
+local days, currencies = ecb.days(csv, last_ms)
 
 -- One day is one batch. A batch is appended whole or not at all, so a run that was killed goes on with the right day.
 local function records_of(day)
-  local records, column, tombstones = {}, 0, 0
-  for cell in day.line:gmatch "[^,]+" do
-    column = column + 1
-    local currency = currencies[column]
-    if column > 1 and cell ~= "N/A" then
-      records[#records + 1] = { key = currency, value = cell, timestamp = day.ms }
+  local records, tombstones = {}, 0
+  for _, currency in ipairs(currencies) do
+    local rate = day.rates[currency]
+    if rate then
+      records[#records + 1] = { key = currency, value = rate, timestamp = day.ms }
       quoted[currency] = true
     elseif quoted[currency] then             -- it had a rate and has none today: no value, a tombstone
       records[#records + 1] = { key = currency, timestamp = day.ms }
@@ -96,11 +77,11 @@ local function records_of(day)
 end
 
 local began, appended, removed = os.clock(), 0, 0
-for i = #days, 1, -1 do
-  local records, tombstones = records_of(days[i])
+for i, day in ipairs(days) do
+  local records, tombstones = records_of(day)
   assert(topic:append_batch(records))
   appended, removed = appended + #records - tombstones, removed + tombstones
-  if i % 500 == 1 then progress("%s  %s rates", day_of(days[i].ms), grouped(appended)) end
+  if i % 500 == 0 then progress("%s  %s rates", ecb.day_of(day.ms), grouped(appended)) end
 end
 local ingest_seconds = os.clock() - began
 if terminal and #days > 0 then print() end

@@ -24,7 +24,7 @@ describe("an example", function()
     local REBUILT = { "one euro, 29 currencies", "USD     1.1172", "JPY     175.68", "GBP     0.8338", "ZAR    18.6455" }
 
     it("replays, compacts and rebuilds; a second run finds it all", function()
-      scripts.shell(("mkdir -p '%s/copy/data' && cp '%s/examples/rates.lua' '%s/copy'"):format(directory, scripts.root, directory))
+      scripts.shell(("mkdir -p '%s/copy/data' && cp '%s/examples/'*.lua '%s/copy'"):format(directory, scripts.root, directory))
       scripts.shell(("cp '%s'/examples/data/*.gz '%s/copy/data'"):format(scripts.root, directory))
       local first = run "copy/rates.lua"
       says(first, "new store: copy/data/rates-store", "7,126 new days: 221,702 rates and 13 tombstones appended")
@@ -62,6 +62,29 @@ describe("an example", function()
       assert.equal(1, status)
       says(said, "cannot read none.csv")
     end)
+  end)
+
+  it("rates_cache.lua keeps a cache, a history and a mirror that was away", function()
+    local script, csv = scripts.root .. "/examples/rates_cache.lua", scripts.root .. "/examples/data/eurofxref-hist.csv.gz"
+    local first = run(script, "store")
+    says(first, "cache: 0 currencies, from the log\n", "2560 days up to 2008\n", "mirror: read them; SKK is 30.126\n",
+      "4566 days more, while mirror is away\n", "12 tombstones compacted away\n", "mirror: is back, began anew 1 time; SKK is nil\n",
+      "history: 9 segments deleted, now from 2015-06-05 to 2026-10-30\n", "RUB on 2022-02-24: 95.7175\n",
+      "cache: 29 currencies, USD 1.1172\n")
+    local second = run(script, "store", csv, "2024-12-25", "USD")
+    says(second, "cache: 29 currencies, from the snapshot\n", "0 new days\n", "USD on 2024-12-25: 1.0395 (of 2024-12-24)\n")
+    says(run(script, "store", csv, "1999-01-04", "USD"), "USD on 1999-01-04: no rate\n")
+  end)
+
+  it("cdc.lua follows a database, over restarts and duplicates", function()
+    local script, events = scripts.root .. "/examples/cdc.lua", scripts.root .. "/examples/data/customers.ndjson"
+    says(run(script, "store", events, "8"), "8 events: 8 applied, 0 known already\n", "6 customers, 0 of them in Portugal:\n")
+    says(run(script, "store", events, "31"), "31 events: 18 applied, 13 known already\n")
+    local third = run(script, "store", events)
+    says(third, "35 events: 2 applied, 33 known already\n", "7 customers, 3 of them in Portugal:\n",
+      "  1005  Inês Dias Lopes  ines@example.org\n", "table from the snapshot\n")
+    local fresh = run(script, "other", events)
+    assert.equal(third:gsub(".-\n", "", 1):gsub("from the %w+", ""), (fresh:gsub(".-\n", "", 1):gsub("from the %w+", "")))
   end)
 
   it("consumer_offsets.lua tells where the groups of a broker stand", function()

@@ -108,6 +108,27 @@ describe("an example for nginx", function()
     no_errors()
   end)
 
+  it("rate_limiter counts over all workers and over a restart", function()
+    start "rate_limiter"
+    local function statuses(n, client)
+      local count = {}
+      for status in ask("-Z --parallel-immediate -o /dev/null -w '%{http_code} '", ("/?client=%s&[1-%d]"):format(client, n)):gmatch "%d+" do
+        count[status] = (count[status] or 0) + 1
+      end
+      return count["200"] or 0, count["429"] or 0
+    end
+    local served, refused = statuses(60, "ann")
+    assert.equal(60, served + refused)
+    assert.truthy(served >= 20 and served <= 22, served)      -- one more every six seconds
+    assert.same({ 5, 0 }, { statuses(5, "bob") })
+    assert.matches("Retry%-After: %d", ask("-i", "/?client=ann&[1-3]"))
+    stop()
+    start "rate_limiter"
+    assert.matches("ann may send [012] more\nbob may send 1[567] more", ask("", "/clients"))
+    assert.truthy(statuses(10, "ann") <= 3)
+    no_errors()
+  end)
+
   it("work_queue does every job that it accepted, whoever dies", function()
     local MD5 = scripts.shell "printf text | md5sum":match "%x+"
     start "work_queue"

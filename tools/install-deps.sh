@@ -56,6 +56,7 @@ look() {
     [ "$scope" = test ] || [ "$scope" = sabotage ] || return 0
     have patch || missing need patch 'plants the bugs of make sabotage'
     have busted || missing need lua-busted 'runs the specs'
+    "${LUA54:-lua5.4}" -e 'require "cjson"' > /dev/null 2>&1 || missing need lua-cjson 'reads the change events of an example'
     have luacheck || missing need lua-check 'checks the Lua code'
     have luarocks || missing need luarocks 'checks the rockspec'
     look_for_nginx
