@@ -127,6 +127,31 @@ static int snapshot_next(lua_State *L) {
   return give(L, s, &e, slot) + 1;
 }
 
+/* The next entry that is left, as a key and a value of the table at `values`; dropped once it is there. 1, 0 at the end, or a failure. */
+static int load_next(lua_State *L, sdml_snapshot *s, int values) {
+  sdm_snapshot_entry e;
+  uint64_t slot;
+  int rc = sdm_snapshot_next(s->snapshot, &s->cursor, &e, &slot);
+  if (rc != 1) return rc;
+  lua_pushlstring(L, (const char *)e.key, (size_t)e.key_size);
+  sdml_push_value(L, &e);
+  lua_rawset(L, values);
+  sdm_snapshot_drop(s->snapshot, slot);
+  return 1;
+}
+
+/* snapshot:load(values): all that is left at once, into a table. Raises as get does. */
+static int snapshot_load(lua_State *L) {
+  int rc;
+  sdml_snapshot *s = idle_self(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  s->cursor = 0;
+  s->busy = true;
+  while ((rc = load_next(L, s, 2)) == 1) {}
+  s->busy = false;
+  return rc < 0 ? sdml_throw(L, rc) : 0;
+}
+
 /* snapshot:drop(slot) -> keys left. Allocates nothing: the value is elsewhere by now. */
 static int snapshot_drop(lua_State *L) {
   sdml_snapshot *s = self(L);
@@ -220,7 +245,7 @@ static int writer_commit(lua_State *L) {
 void sdml_open_snapshot(lua_State *L) {
   static const luaL_Reg methods[] = {
     { "head", snapshot_head }, { "place", snapshot_place }, { "get", snapshot_get }, { "drop", snapshot_drop }, { "next", snapshot_next },
-    { "close", snapshot_close }, { NULL, NULL },
+    { "load", snapshot_load },    { "close", snapshot_close }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = { { "__gc", snapshot_gc }, { NULL, NULL } };
   static const luaL_Reg writer_methods[] = {

@@ -36,6 +36,7 @@ end
 --- Takes over all that is left of it. Where it gives way to others, they may take over the rest.
 function table_snapshot.recall_all(self)
   local saved, pace = self.saved, self.pace
+  if not (self.homes or pace) then saved:load(self.values) end
   for key, value, p, slot in saved.next, saved do
     take(self, key, value, p)
     saved:drop(slot)

@@ -47,6 +47,27 @@ local function use_state(store)
   state:close()
 end
 
+local function use_snapshots(store)
+  local options = {
+    decode = function(value) return { value, size = #value } end, index = { by_size = function(value) return value.size end },
+    snapshot = true, schema = "1", snapshot_every = 5,
+  }
+  local state = must(store:table("state", options))
+  for i = 1, 12 do must(state:put("put " .. i % 3, ("v"):rep(i))) end
+  must(state:wait(0))
+  must(state:delete "put 1")
+  must(state:snapshot())
+  for _ in state:lookup("by_size", 12) do state:count() end
+  state:close()
+  options.index = nil
+  local again = must(store:table("state", options))
+  must(again:get "put 2")
+  must(again:put("put 2", "more"))
+  must(again:snapshot())
+  for _ in again:pairs() do again:count() end
+  again:close()
+end
+
 local function look(topic)
   must(topic:stats())
   must(topic:segments())
@@ -75,6 +96,7 @@ local function run(path, ledger)
   must(topic:retain())
   must(store:maintain())
   use_state(store)
+  use_snapshots(store)
   must(store:verify())
   must(store:backup(path .. "-backup"))
   must(store:delete_topic "state")
