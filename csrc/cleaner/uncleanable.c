@@ -13,6 +13,7 @@ int sdm_cleaning_ended(sdm_log *l, int64_t now, int rc) {
   if (!c || says_nothing(rc)) return rc;
   if (rc < 0) {
     atomic_store(&c->clean_failed_ms, now);
+    atomic_store(&c->clean_failed_start, atomic_load(&c->log_start));
     atomic_fetch_add(&c->clean_failures, 1);
   } else {
     atomic_store(&c->cleaned_ms, now);
@@ -22,9 +23,12 @@ int sdm_cleaning_ended(sdm_log *l, int64_t now, int rc) {
   return rc;
 }
 
+int sdm_cleaning_failed(const sdm_log *l) { return l->control ? atomic_load(&l->control->uncleanable) : 0; }
+
 bool sdm_cleaning_may_try(sdm_log *l, int64_t now, int64_t backoff_ms) {
   const sdm_control *c = l->control;
   if (!c || atomic_load(&c->uncleanable) == 0) return true;
+  if (atomic_load(&c->log_start) != atomic_load(&c->clean_failed_start)) return true;
   int64_t failed = atomic_load(&c->clean_failed_ms), rest = backoff_ms < LEAST_MS ? LEAST_MS : backoff_ms;
   uint32_t failures = atomic_load(&c->clean_failures);
   for (uint32_t i = 1; i < failures && i < MOST_DOUBLINGS && rest < MOST_MS; i++) rest *= 2;

@@ -9,7 +9,10 @@
 /* Notes how a cleaning at `now` ended; hands `rc` on. That the store was closed or the topic deleted meanwhile says nothing of the partition. */
 int sdm_cleaning_ended(sdm_log *l, int64_t now, int rc);
 
-/* Whether it is time to try: always for one that is not marked, else after backoff_ms, then twice that, and so on up to an hour. */
+/* Whether the last cleaning failed: the code, or 0. */
+int sdm_cleaning_failed(const sdm_log *l);
+
+/* Whether it is time to try: always for one that is not marked or whose log start has moved, else after backoff_ms, then twice that, and so on up to an hour. */
 bool sdm_cleaning_may_try(sdm_log *l, int64_t now, int64_t backoff_ms);
 
 #endif

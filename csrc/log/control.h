@@ -77,7 +77,7 @@ typedef struct sdm_control {
   _Atomic int64_t clean_offset;          /* the cleaner's checkpoint, -1: none */
   _Atomic int32_t uncleanable;           /* a sdm_code: why the last cleaning failed; 0: it did not, or there was none */
   _Atomic uint32_t clean_failures;       /* in a row, the last of them at */
-  _Atomic int64_t clean_failed_ms;
+  _Atomic int64_t clean_failed_ms, clean_failed_start;     /* the log start then: what was damaged may have left since */
   _Atomic int64_t cleaned_ms;            /* clock at the last cleaning that did not fail, whether it found anything or not; -1: none */
   _Atomic int64_t dirty_since_ms;        /* clock at the first append after the last flush, -1 */
   _Atomic int64_t truncated_bytes, corrupt_batches, keyless_dropped;

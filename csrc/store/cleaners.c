@@ -44,13 +44,13 @@ static int is_due(sdm_log *l, const sdm_log_config *cfg, int64_t now, double *ra
   return due ? 1 : sdm_tombstones_due(l, c.first_dirty, now);
 }
 
-/* One of which it cannot even be said what there is to clean has failed like one that fails later. */
+/* One of which it cannot even be said what there is to clean has failed like one that fails later. Where nothing is left to clean a mark has no more reason. */
 static bool is_candidate(sdm_log *l, int64_t now, int64_t backoff_ms, double *ratio) {
   sdm_log_config cfg;
   sdm_log_get_config(l, &cfg);
   if (sdm_log_check(l) < 0 || !(cfg.cleanup_policy & SDM_POLICY_COMPACT) || !sdm_cleaning_may_try(l, now, backoff_ms)) return false;
   int rc = is_due(l, &cfg, now, ratio);
-  if (rc < 0) sdm_cleaning_ended(l, now, rc);
+  if (rc < 0 || (rc == 0 && sdm_cleaning_failed(l))) sdm_cleaning_ended(l, now, rc);
   return rc == 1;
 }
 

@@ -146,7 +146,8 @@ int sdm_log_get_stats(sdm_log *l, int64_t now, sdm_log_stats *out) {
   if (l->control) take_counters(l->control, &s);
   else take_found(l, &s);
   sdm_log_get_config(l, &cfg);
-  if (cfg.cleanup_policy & SDM_POLICY_COMPACT) {
+  if (!(cfg.cleanup_policy & SDM_POLICY_COMPACT)) s.uncleanable = 0;
+  else {
     if ((rc = sdm_cleanable_range(l, &cfg, now, &cleanable)) < 0) return rc;
     s.dirty_ratio = sdm_dirty_ratio(&cleanable);
   }

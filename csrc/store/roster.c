@@ -78,9 +78,10 @@ void sdm_roster_close(sdm_roster *r) {
   sdm_free(r);
 }
 
-static int check(const sdm_roster *r) {
+/* The file may have been out of reach when it was to be opened anew. */
+static int check(sdm_roster *r) {
   int rc = sdm_store_check(r->store);
-  return rc == 0 && !r->file ? sdm_fail(SDM_CLOSED, "the consumer group was left") : rc;
+  return rc == 0 && !r->file ? open_file(r) : rc;
 }
 
 /* ---- the lock ---- */
@@ -111,11 +112,14 @@ void sdm_roster_unlock(sdm_roster *r) {
 
 /* ---- the text ---- */
 
+/* A file that was removed has none: who has it open is to look at the one in its place. */
 int sdm_roster_token(sdm_roster *r, uint64_t *token) {
   uint8_t head[AT_SIZE];
   size_t got = 0;
+  sdm_file_info info = {.links = 1};
   int rc = check(r);
-  if (rc == 0) rc = r->file->fs->read(r->file, head, sizeof head, 0, &got);
+  if (rc == 0) rc = r->file->fs->info(r->file, &info);
+  if (rc == 0 && info.links > 0) rc = r->file->fs->read(r->file, head, sizeof head, 0, &got);
   if (rc < 0) return rc;
   *token = got == sizeof head && memcmp(head, MAGIC, sizeof MAGIC) == 0 ? sdm_get64(head + AT_TOKEN) : 0;
   return 0;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cleaner/retention.h"
+#include "cleaner/uncleanable.h"
 #include "log/offsets.h"
 #include "log/reserve.h"
 #include "log/stage.h"
@@ -103,7 +104,7 @@ static int maintain_log(sdm_store *s, sdm_log *l, const sdm_log_config *cfg, int
   if (rc == 0 && (cfg->cleanup_policy & SDM_POLICY_COMPACT)) {
     sdm_clean_options o = sdm_store_clean_options(s, false);
     rc = sdm_clean(l, cfg, &o, now, &cleaned);
-    report->uncleanable += atomic_load(&l->control->uncleanable) != 0;
+    report->uncleanable += sdm_cleaning_failed(l) < 0;
   }
   int after = sdm_retain(l, cfg, now, &gone);        /* a log that cannot be cleaned is still retained */
   if (after == 0) after = sdm_retention_unlink(l, cfg, now, &report->files_deleted);

@@ -53,7 +53,8 @@ end
 local function everything(self)
   local assignment, changed = {}, false
   for _, topic in ipairs(self.topics) do
-    local count = Share.count_of(self, topic)
+    local count, message, code = Share.count_of(self, topic)
+    if not count then return nil, message, code end
     changed = changed or self.counts[topic] ~= count
     self.counts[topic], assignment[topic] = count, {}
     for p = 0, count - 1 do assignment[topic][p] = 0 end
@@ -95,13 +96,14 @@ local function fetch(self, max)
   return list
 end
 
--- What can be waited for: { topic, partition, offset, ... }.
+-- What can be waited for: { topic, partition, offset, ... }. What was there at the last look and was not given, of an open transaction,
+-- is not news.
 local function awaited(self)
   local list = {}
   for _, share in ipairs(self.shares) do
     local topic = not share.paused and share.position and self.handles[share.topic]
     if topic then
-      list[#list + 1], list[#list + 2], list[#list + 3] = topic, share.partition, share.position
+      list[#list + 1], list[#list + 2], list[#list + 3] = topic, share.partition, math.max(share.position, share.seen or 0)
     end
   end
   return list
@@ -138,12 +140,28 @@ local function poll(self, max, timeout_ms)
   end
 end
 
+-- What a call that raises has taken it has not given: it is taken back.
+local function finish(self, ok, ...)
+  local taken = self.taken
+  for share, position in pairs(taken) do
+    taken[share] = nil
+    if not ok then
+      Share.drop_reader(share)
+      share.position = position
+    end
+  end
+  if not ok then error(..., 0) end
+  return ...
+end
+
+local function poll_or_nothing(self, max, timeout_ms) return finish(self, pcall(poll, self, max, timeout_ms)) end
+
 local POLL = { max = "count", timeout_ms = "count" }
 
 function Consumer:poll(options)
   check_self(self, "poll")
   options = check.options("poll", 1, options, POLL)
-  return poll(self, options.max or MAX_RECORDS, options.timeout_ms or 0)
+  return poll_or_nothing(self, options.max or MAX_RECORDS, options.timeout_ms or 0)
 end
 
 -- -------------------------------------------------------------------------------------------------------------------------- commits
@@ -174,11 +192,12 @@ local function list_given(self, what)
   return list
 end
 
--- The positions that have moved since they were committed.
+-- The positions that have moved since they were committed, in the topic of commits that is there now.
 local function list_moved(self)
-  local list = {}
+  local list, place = {}, self.commits:place()
   for _, share in ipairs(self.shares) do
-    if share.position and share.position ~= share.committed and not share.wants_resync then
+    local is_committed = share.position == share.committed and place and share.committed_in == place
+    if share.position and not is_committed and not share.wants_resync then
       list[#list + 1] = { topic = share.topic, partition = share.partition, offset = share.position }
     end
   end
@@ -212,6 +231,9 @@ local function number(self, list)
     if share then topic, message, code = Share.topic_of(self, c.topic) end
     if not topic then return nil, message, code end
     c.number, c.topic_id = share.number, core.topic_id(topic)
+    if share.topic_id and share.topic_id ~= c.topic_id then
+      return nil, ("topic '%s' was deleted and made anew; poll again"):format(c.topic), "unknown_topic"
+    end
   end
   return true
 end
@@ -224,7 +246,7 @@ local function commit(self, list, sync)
   if not done then return nil, message, code end
   for _, c in ipairs(list) do
     local share = share_of(self, c.topic, c.partition)
-    if share then share.committed = c.offset end
+    if share then share.committed, share.committed_in = c.offset, self.commits:place() end
   end
   return true
 end
@@ -400,10 +422,10 @@ function Consumer:records(options)
   return function()
     check_self(self, "records", 3)
     commit_from(every)
-    local list = or_throw(poll(self, 1, 0))
+    local list = or_throw(poll_or_nothing(self, 1, 0))
     if not list[1] then
       commit_from(1)
-      list = timeout_ms > 0 and or_throw(poll(self, 1, timeout_ms)) or list
+      list = timeout_ms > 0 and or_throw(poll_or_nothing(self, 1, timeout_ms)) or list
     end
     open = open + (list[1] and 1 or 0)
     return list[1]
@@ -419,7 +441,6 @@ function Consumer:close()
   for _, share in ipairs(self.shares) do Share.drop_reader(share) end
   if not self.member or self.life.closed then return true end
   local done, message, code = self.member:leave()
-  if done and self.member.is_last then done, message, code = self.commits:note_empty(true) end
   if not done then return nil, message, code end
   return true
 end
@@ -491,6 +512,7 @@ local function open(store, options)
     shares = {}, by_topic = {},           -- in their order; topic -> partition -> share
     counts = {},                          -- topic -> partitions, 0 when it is missing
     cursor = 1,                           -- which share is read next
+    taken = {}, opened = {},              -- share -> its position before the call that is under way; shares whose readers were opened
     fresh = true,                         -- the member's assignment is not taken over yet
     wait_any = core.wait_any,
   }, Consumer)
@@ -505,11 +527,13 @@ local function open(store, options)
   groups.expire_now_and_then(store)
   self.commits = offsets.of_group(store, self.name)
   local message, code
-  self.member, message, code = group.join(store, self.name, topics, function(name) return Share.count_of(self, name) end)
+  self.member, message, code = group.join(store, self.name, topics, {
+    count_of = function(name) return Share.count_of(self, name) end,
+    joined = function() return self.commits:note_empty(false) end,
+    emptied = function() return self.commits:note_empty(true) end,
+  })
   if not self.member then return nil, message, code end
   local done
-  done, message, code = self.commits:note_empty(false)
-  if not done then return nil, message, code end
   done, message, code = begin(self)
   if done then return self end
   self:close()

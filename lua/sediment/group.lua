@@ -8,7 +8,7 @@
 -- committed is delivered again, and never is a newer commit overwritten by an older member's.
 local core = require "sediment.core"
 
-local group = {}
+local group = { MOST = 1024 }              -- members
 
 -- --------------------------------------------------------------------------------------------------------------------------- the text
 
@@ -32,7 +32,27 @@ local function encode(name, members, topics)
   return table.concat(lines, "\n") .. "\n"
 end
 
--- members, topics { name = { [p] = { slot=, number= } } }; both empty for no text, or that of a group whose name has the same hash.
+local function slot_of(word)
+  local slot = tonumber(word)
+  return slot and slot % 1 == 0 and slot >= 0 and slot < group.MOST and slot or nil
+end
+
+local function decode_member(words)
+  local slot = slot_of(words[2])
+  return slot and words[3] and { slot = slot, id = words[3], topics = { (table.unpack or unpack)(words, 4) } }
+end
+
+local function decode_owners(words)
+  local owners = {}
+  for i = 3, #words do
+    local slot, number = words[i]:match "^(%S+):(%d+)$"
+    owners[i - 3] = { slot = slot_of(slot), number = tonumber(number) or 0 }
+  end
+  return owners
+end
+
+-- members, topics { name = { [p] = { slot=, number= } } }; both empty for no text, or that of a group whose name has the same hash. What
+-- makes no sense is left out.
 local function decode(name, text)
   local members, topics = {}, {}
   local start = ("group %d %s\n"):format(#name, name)
@@ -40,16 +60,8 @@ local function decode(name, text)
   for line in text:sub(#start + 1):gmatch "[^\n]+" do
     local words = {}
     for word in line:gmatch "%S+" do words[#words + 1] = word end
-    if words[1] == "member" then
-      members[#members + 1] = { slot = tonumber(words[2]), id = words[3], topics = { (table.unpack or unpack)(words, 4) } }
-    elseif words[1] == "topic" then
-      local owners = {}
-      for i = 3, #words do
-        local slot, number = words[i]:match "^(%S+):(%d+)$"
-        owners[i - 3] = { slot = tonumber(slot), number = tonumber(number) }
-      end
-      topics[words[2]] = owners
-    end
+    if words[1] == "member" then members[#members + 1] = decode_member(words)
+    elseif words[1] == "topic" and words[2] then topics[words[2]] = decode_owners(words) end
   end
   return members, topics
 end
@@ -91,7 +103,7 @@ function group.assign(slots, count, before)
   local next_one = 1
   for p = 0, count - 1 do
     if not after[p] then
-      after[p] = { slot = lacking[next_one], number = before[p] and before[p].number + 1 or 0 }
+      after[p] = { slot = lacking[next_one], number = before[p] and before[p].number + 1 or first or 0 }
       next_one = next_one + 1
     end
   end
@@ -105,6 +117,9 @@ local function wants(member, topic)
   return false
 end
 
+-- A number that nobody has had, whatever has become of the file in between.
+local function fresh_number() return tonumber(core.random_id():sub(1, 12), 16) end
+
 -- The division of all topics that a member wants; `count_of(topic)`: its partitions.
 local function divide(members, before, count_of)
   local after, wanted = {}, {}
@@ -116,7 +131,7 @@ local function divide(members, before, count_of)
     for _, m in ipairs(members) do
       if wants(m, topic) then slots[#slots + 1] = m.slot end
     end
-    after[topic] = group.assign(slots, count_of(topic), before[topic] or {})
+    after[topic] = group.assign(slots, count_of(topic), before[topic] or {}, fresh_number())
   end
   return after
 end
@@ -204,6 +219,7 @@ local function take_part(self, roster)
   if not find(alive, self.id) then
     local done
     done, message, code = join(self, roster, alive)
+    if done then done, message, code = self.hooks.joined() end
     if not done then return nil, message, code end
   end
   for _, topic in ipairs(self.topics) do counts[topic] = counts[topic] or self.count_of(topic) end
@@ -231,13 +247,14 @@ local function is_current(self)
   return true
 end
 
---- Joins a group as one more member that wants these topics. `count_of(topic)` tells how many partitions a topic has, 0 when it is missing.
---- Or nil, message, code.
-function group.join(store, name, topics, count_of)
+--- Joins a group as one more member that wants these topics. `hooks`: count_of(topic) tells how many partitions a topic has, 0 when it is
+--- missing; joined() and emptied() are called under the group's lock when this one has come, and when it goes and nobody is left, and
+--- answer true, or nil, message, code.
+function group.join(store, name, topics, hooks)
   local roster, message, code = core.roster(store, name)
   if not roster then return nil, message, code end
   local self = setmetatable({
-    store = store, roster = roster, name = name, topics = topics, count_of = count_of, id = core.random_id(),
+    store = store, roster = roster, name = name, topics = topics, hooks = hooks, count_of = hooks.count_of, id = core.random_id(),
     members = {}, counts = {}, assignment = {},
   }, Member)
   local done
@@ -306,13 +323,17 @@ local function say_good_bye(self, roster)
   local alive, message
   alive, message, code = living(self, roster, members)
   if not alive then return nil, message, code end
-  self.is_last = #alive == 0
-  if #alive == 0 then return roster:remove() end
+  if #alive == 0 then
+    local done
+    done, message, code = self.hooks.emptied()
+    if done then return roster:remove() end
+    return nil, message, code
+  end
   local topics = divide(alive, before, function(topic) return self.counts[topic] or count_owners(before[topic]) end)
   return write_if_changed(self, roster, text, alive, topics)
 end
 
---- Leaves. `is_last` tells whether nobody is left.
+--- Leaves.
 function Member:leave()
   if self.left then return true end
   self.left = true
@@ -322,27 +343,35 @@ function Member:leave()
   return true
 end
 
--- How many live, under the lock. A file that is nobody's any more goes.
+-- How many live, under the lock: by what is written, or, where that is nothing, by all slots that somebody may hold.
 local function count_living(self, roster)
   local text, token, code = roster:read()
   if not text then return nil, token, code end
+  local members = decode(self.name, text)
+  for slot = 0, #members == 0 and group.MOST - 1 or -1 do members[#members + 1] = { slot = slot, id = "" } end
   local list, message
-  list, message, code = living(self, roster, (decode(self.name, text)))
+  list, message, code = living(self, roster, members)
   if not list then return nil, message, code end
-  if #list == 0 then roster:remove() end
   return #list
 end
 
---- How many members of a group live. nil, message, code.
-function group.members(store, name)
+--- Calls f(members), their number, while nobody can join, leave or commit; what it answers. nil, message, code.
+function group.alone(store, name, f)
   local roster, message, code = core.roster(store, name)
   if not roster then return nil, message, code end
-  local count
-  count, message, code = under_lock({ store = store, roster = roster, name = name }, count_living)
+  local done
+  done, message, code = under_lock({ store = store, roster = roster, name = name }, function(self)
+    local count, why, what = count_living(self, roster)
+    if not count then return nil, why, what end
+    local a, b, c = f(count)
+    if count == 0 then roster:remove() end
+    return a, b, c
+  end)
   roster:close()
-  return count, message, code
+  return done, message, code
 end
 
-group.MOST = 1024
+--- How many members of a group live. nil, message, code.
+function group.members(store, name) return group.alone(store, name, function(count) return count end) end
 
 return group

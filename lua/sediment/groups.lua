@@ -11,8 +11,12 @@ local groups = {}
 
 local MINUTE = 60 * 1000
 
+-- Names as stores allow them; a commit may come from elsewhere.
+local function is_name(text) return #text <= 249 and text:find "^[%w._-]+$" ~= nil and text ~= "." and text ~= ".." end
+
 -- Whether a commit is for the topic that has the name now. Those of topics that were deleted do not count.
 local function is_valid(store, name, commit, ids)
+  if not is_name(name) then return false end
   if ids[name] == nil then
     local topic, message, code = core.store.topic(store, name)
     if not topic and code ~= "unknown_topic" then return nil, message, code end
@@ -68,9 +72,9 @@ function groups.describe(store, name)
   if not found then return nil, message, code end
   local members
   members, message, code = group.members(store, name)
-  if not members then return nil, message, code end
+  if not members and code ~= "readonly" then return nil, message, code end
   local commits = found[name] and found[name].topics or {}
-  if members == 0 and not next(commits) then return nil, ("there is no consumer group '%s'"):format(name), "not_found" end
+  if (members or 0) == 0 and not next(commits) then return nil, ("there is no consumer group '%s'"):format(name), "not_found" end
   for _, partitions in pairs(commits) do
     for _, commit in pairs(partitions) do commit.topic_id = nil end
   end
@@ -81,12 +85,16 @@ end
 function groups.delete(store, name)
   check.store(store, "delete_group")
   check_name("delete_group", name)
-  local known, message, code = groups.describe(store, name)
-  if not known then return nil, message, code end
-  if known.members > 0 then
-    return nil, ("consumer group '%s' has %d members; it can be deleted when they have closed"):format(name, known.members), "busy"
-  end
-  return offsets.of_group(store, name):forget()
+  return group.alone(store, name, function(members)
+    if members > 0 then
+      return nil, ("consumer group '%s' has %d members; it can be deleted when they have closed"):format(name, members), "busy"
+    end
+    local commits = offsets.of_group(store, name)
+    local all, message, code = commits:all()
+    if not all then return nil, message, code end
+    if not next(all) then return nil, ("there is no consumer group '%s'"):format(name), "not_found" end
+    return commits:forget()
+  end)
 end
 
 -- ------------------------------------------------------------------------------------------------------------------------- expiry
@@ -99,23 +107,36 @@ local function count(topics)
   return n
 end
 
+-- Of a group without members, while nobody can join it: what was seen before that may have changed since. How many offsets went.
+local function expire_commits(commits, now, keep_ms)
+  local all, message, code = commits:all()
+  if not all then return nil, message, code end
+  if not next(all) then
+    local done
+    done, message, code = commits:forget()              -- what is left is the group's own record
+    return done and 0, message, code
+  end
+  local done, since = nil, nil
+  since, message, code = commits:empty_since()
+  if message then return nil, message, code end
+  if not since then done, message, code = commits:note_empty(true, now)
+  elseif since + keep_ms <= now then
+    done, message, code = commits:forget()
+    return done and count(all), message, code
+  else done = true end
+  return done and 0, message, code
+end
+
 -- How many offsets of one group went.
 local function expire_group(store, name, g, now, keep_ms)
-  local commits = offsets.of_group(store, name)
-  local done, message, code = commits:forget(g.stale)
-  if not done then return nil, message, code end
-  local gone = count(g.stale)
-  if not next(g.topics) then return gone end
-  local members
-  members, message, code = group.members(store, name)
-  if not members then return nil, message, code end
-  if members > 0 then return gone end
-  if not g.empty_since then done, message, code = commits:note_empty(true, now)
-  elseif g.empty_since + keep_ms <= now then
-    done, message, code = commits:forget()
-    gone = gone + count(g.topics)
-  else done = true end
-  return done and gone, message, code
+  return group.alone(store, name, function(members)
+    local commits = offsets.of_group(store, name)
+    local done, message, code = commits:forget(g.stale)
+    if not done then return nil, message, code end
+    local gone, more = count(g.stale), 0
+    if members == 0 then more, message, code = expire_commits(commits, now, keep_ms) end
+    return more and gone + more, message, code
+  end)
 end
 
 --- Takes back what is due at `now`: how many offsets. nil, message, code.

@@ -45,7 +45,8 @@ local function tagged_id(r)
   for _ = 1, r:varint() or 0 do
     local tag, size = r:varint(), r:varint()
     local data = r:take(size or -1)
-    if data and tag == TOPIC_ID_TAG and not data:find "^%z+$" then return data end
+    if not data then return nil end
+    if tag == TOPIC_ID_TAG and not data:find "^%z+$" then return data end
   end
   return nil
 end
@@ -79,8 +80,11 @@ local function decode_assignment(data)
   r:i16()
   for _ = 1, r:i32() or 0 do
     local topic, list = r:text(), {}
-    for i = 1, r:i32() or 0 do list[i] = r:i32() end
-    if not topic or not r.at then break end
+    for i = 1, r:i32() or 0 do
+      list[i] = r:i32()
+      if not list[i] then return topics end
+    end
+    if not topic then return topics end
     topics[topic] = list
   end
   return topics
@@ -260,7 +264,14 @@ function Commits:put(list)
     commit.timestamp = now
     records[i] = { key = offsets.key(self.group, commit.topic, commit.partition), value = offsets.value(commit) }
   end
-  return #records == 0 or append(topic, self.group, records)
+  if #records == 0 then return true end
+  return append(topic, self.group, records)
+end
+
+--- Tells the topic that is written to from one that takes its place when somebody has deleted it; nil: there is none.
+function Commits:place()
+  local topic = self.topic
+  return topic and topic:partitions() and core.topic_id(topic) or nil
 end
 
 --- Where the group's records are in the topic.
@@ -269,7 +280,14 @@ function Commits:partition() return offsets.partition_of(self.group, self.topic:
 --- Waits until what was put is durable.
 function Commits:flush() return self.topic:flush(self:partition()) end
 
---- Takes back all commits, and the group's own record; or those of { topic = { [partition] = anything } }.
+-- Whether a commit is one of { topic = { [partition] = commit } }, as it was then.
+local function is_given(given, said, value)
+  local of_topic = given[said.topic]
+  local before, now = of_topic and of_topic[said.partition], offsets.decode_value(value)
+  return before ~= nil and now ~= nil and before.offset == now.offset and before.topic_id == now.topic_id
+end
+
+--- Takes back all commits, and the group's own record; or those of { topic = { [partition] = commit } }, if they have not changed since.
 function Commits:forget(given)
   local state, message, code = current(self)
   if not state then
@@ -277,16 +295,15 @@ function Commits:forget(given)
     return true
   end
   local records = {}
-  for key in state:pairs() do
+  for key, value in state:pairs() do
     local said = offsets.decode_key(key)
-    local of_topic = given and said and given[said.topic]
-    if said and (not given or of_topic and of_topic[said.partition]) then records[#records + 1] = { key = key } end
+    if said and (not given or said.topic and is_given(given, said, value)) then records[#records + 1] = { key = key } end
   end
   if #records == 0 then return true end
   return append(state.topic, self.group, records)
 end
 
---- Notes that the group has no members, from `now` on, or that it has.
+--- Notes that the group has no members, from `now` on, or that it has. Under the group's lock.
 function Commits:note_empty(is_empty, now)
   local state, message, code = current(self)
   if not state then
@@ -294,8 +311,20 @@ function Commits:note_empty(is_empty, now)
     return true                             -- without commits there is nothing that could expire
   end
   local value = state:get(self.own)
+  if is_empty and not value and state:count() == 0 then return true end
   if is_empty == (value ~= nil and empty_since(value) ~= nil) then return true end
   return append(state.topic, self.group, { { key = self.own, value = is_empty and empty_group(now or core.now(self.store)) or nil } })
+end
+
+--- Since when it has no members; nil: it has, or it is not known. nil, message, code.
+function Commits:empty_since()
+  local state, message, code = current(self)
+  if not state then
+    if message then return nil, message, code end
+    return nil
+  end
+  local value = state:get(self.own)
+  return value and empty_since(value) or nil
 end
 
 -- ---------------------------------------------------------------------------------------------------------------------- of all groups

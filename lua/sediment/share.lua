@@ -6,8 +6,8 @@
 -- have been missed is told (`resync`) before anything else is delivered. A share that begins at the log start has nothing to miss: what
 -- was removed before, it has never seen.
 --
--- `self` is the consumer, of which these use store, handles, commits, reset, uncommitted and on_corrupt. They answer nil, message, code
--- when they fail.
+-- `self` is the consumer, of which these use store, handles, commits, reset, uncommitted, on_corrupt, and `taken`: where the shares stood
+-- that a call has read. They answer nil, message, code when they fail.
 local core = require "sediment.core"
 
 local Share = {}
@@ -27,8 +27,10 @@ end
 
 --- How many partitions a topic has, 0 when it is missing.
 function Share.count_of(self, name)
-  local topic = Share.topic_of(self, name)
-  return topic and topic:partitions() or 0
+  local topic, message, code = Share.topic_of(self, name)
+  if topic then return topic:partitions() or 0 end
+  if code == "unknown_topic" then return 0 end
+  return nil, message, code
 end
 
 function Share.drop_reader(share)
@@ -69,19 +71,26 @@ local function is_compacted(topic)
   return config and config["cleanup.policy"]:find("compact", 1, true) ~= nil
 end
 
-local RESYNC = "%s-%d: deletions up to offset %.0f were compacted away before they were read from offset %.0f on; forget what was " ..
-  "made of this partition, and seek to \"earliest\"; or seek to where it should go on"
+local RESYNC = "%s-%d: %s; forget what was made of this partition, and seek to \"earliest\"; or seek to where it should go on"
 
-local function want_resync(share, position, floor)
-  share.wants_resync = true
-  return nil, RESYNC:format(share.topic, share.partition, floor, position), "resync"
+-- What a state that was made of the records below the position may have missed, or have too much; nil: nothing.
+local function missed_at(position, start, log_end, floor)
+  if position > log_end then return ("the log ends at offset %.0f, before the offset %.0f that was read"):format(log_end, position) end
+  if position < start then return ("records from offset %.0f on were deleted before they were read; the log begins at %.0f"):format(position, start) end
+  local purged = "deletions up to offset %.0f were compacted away before they were read from offset %.0f on"
+  return floor >= position and purged:format(floor, position) or nil
+end
+
+local function want_resync(share, why)
+  share.wants_resync = why
+  return nil, RESYNC:format(share.topic, share.partition, why), "resync"
 end
 
 -- From a position that stands for what was read before.
 local function resume(self, share, topic, position, start, log_end, floor)
-  local missed = floor >= position and is_compacted(topic)
+  local missed = missed_at(position, start, log_end, floor)
   share.position = position
-  if missed then return want_resync(share, position, floor) end
+  if missed and is_compacted(topic) then return want_resync(share, missed) end
   if position < start or position > log_end then return reset(self, share, position, start, log_end, floor) end
   return Share.stand(share, position, floor)
 end
@@ -90,15 +99,16 @@ end
 function Share.locate(self, share)
   local topic, message, code = Share.topic_of(self, share.topic)
   if not topic then return nil, message, code end
-  local id = core.topic_id(topic)
+  local id, had = core.topic_id(topic), share.position
   if share.topic_id ~= id then
     Share.stand(share, nil, nil)
-    share.topic_id = id
+    share.topic_id, share.committed = id, nil
+    if had then return nil, ("topic '%s' was deleted and made anew; the next call begins with the new one"):format(share.topic), "unknown_topic" end
   end
-  if share.position and not share.wants_resync then return topic end
+  if share.wants_resync then return want_resync(share, share.wants_resync) end
+  if share.position then return topic end
   local start, log_end, floor = core.bounds(topic, share.partition)
   if not start then return nil, log_end, floor end
-  if share.wants_resync then return want_resync(share, share.position, floor) end
   local commit
   if self.commits then commit, message, code = self.commits:get(share.topic, share.partition, id) end
   if message then return nil, message, code end
@@ -110,12 +120,21 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------------------ reading
 
+local MOST_READERS = 64                    -- each may hold a file open
+
 -- The share's reader, at its position. nil, message, code.
 local function open_reader(self, share, topic)
   if share.reader then return share.reader end
   local message, code
   share.reader, message, code = core.reader(topic, share.partition, share.position, false, self.uncommitted)
-  return share.reader, message, code
+  if not share.reader then return nil, message, code end
+  local opened = self.opened
+  for i = #opened, 1, -1 do
+    if opened[i] == share then table.remove(opened, i) end
+  end
+  opened[#opened + 1] = share
+  if #opened > MOST_READERS then Share.drop_reader(table.remove(opened, 1)) end
+  return share.reader
 end
 
 -- Behind damage, where that was asked for.
@@ -143,7 +162,7 @@ local function has_missed(share, topic, from)
   local start, log_end, floor = core.bounds(topic, share.partition)
   if not start then return nil, log_end, floor end
   if floor <= share.floor then return false end
-  if floor >= from and is_compacted(topic) then return want_resync(share, from, floor) end
+  if floor >= from and is_compacted(topic) then return want_resync(share, missed_at(from, start, log_end, floor)) end
   share.floor = floor
   return false
 end
@@ -170,6 +189,8 @@ local function read_some(self, share, list, room, bytes_left)
   if topic then reader, message, code = open_reader(self, share, topic) end
   if not reader then return nil, message, code end
   local from, first = share.position, #list
+  self.taken[share] = self.taken[share] or from
+  share.seen = topic:latest(share.partition)
   bytes, message, code = take(self, share, list, room, bytes_left)
   local missed, why, what = has_missed(share, topic, from)
   if missed == nil then

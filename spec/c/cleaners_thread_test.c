@@ -170,6 +170,28 @@ TEST(one_that_cannot_be_cleaned_keeps_nobody_from_it) {
   end(&w);
 }
 
+/* The damage leaves with its segment: at once, whatever the rest. */
+TEST(one_whose_damage_has_left_is_cleanable) {
+  world w;
+  int64_t start;
+  sdm_log *l;
+  sdm_retain_report gone;
+  sdm_setting policy[] = {text("cleanup.policy", "compact,delete"), number("retention.ms", -1)};
+  begin(&w, "left", 1);
+  char wrong = (char)(first_byte(&w, 2) ^ 1);
+  damage(&w, 2, &wrong);
+  CHECK(clean_round(&w, T0));
+  CHECK_INT(stats_of(&w, 2).uncleanable, SDM_CORRUPT);
+  CHECK_INT(sdm_topic_alter(w.topics[2], &(sdm_settings){policy, 2}, NULL, 0, T0), 0);
+  CHECK_INT(sdm_topic_log(w.topics[2], 0, T0, &l), 0);
+  CHECK_INT(sdm_log_delete_records(l, 4, T0, &start), 0);
+  CHECK_INT(sdm_topic_retain(w.topics[2], T0, &gone), 0);
+  CHECK_INT(gone.segments, 1);
+  CHECK(!clean_round(&w, T0 + 1));
+  CHECK_INT(stats_of(&w, 2).uncleanable, 0);
+  end(&w);
+}
+
 /* An hour at most, and at once when the clock has stepped back. */
 TEST(the_rest_of_one_that_cannot_be_cleaned_has_an_end) {
   world w;
