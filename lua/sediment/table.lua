@@ -258,7 +258,8 @@ function Table:wait(timeout_ms)
   return alone(self, update)
 end
 
---- The value of a key, nil when it has none. Touches no file.
+--- The value of a key, nil when it has none. Touches no file, but for a key whose value is still in the snapshot: damage that has come to
+--- that since is raised, as iterators raise.
 ---@param key string|number a number as append converts it: 24 and 24.0 are "24"
 ---@return any value
 function Table:get(key)
