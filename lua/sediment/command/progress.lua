@@ -18,7 +18,8 @@ local function columns()
   local pipe = io.popen "stty size <&2 2> /dev/null"
   local size = pipe and pipe:read "*l"
   if pipe then pipe:close() end
-  return tonumber(size and size:match "^%d+ (%d+)$") or 80
+  local width = tonumber(size and size:match "^%d+ (%d+)$") or 0
+  return width > 0 and width or 80
 end
 
 --- Begins. `lag()` tells how many offsets are ahead; `quiet`: nothing is written.
