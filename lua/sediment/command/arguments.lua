@@ -36,10 +36,16 @@ end
 
 --- --from PLACE, and --follow
 function arguments.reading(command, default)
-  local description = "Where to begin: earliest, latest, committed, an offset, a time such as 2026-10-30T12:00 (UTC), @MILLISECONDS, or so " ..
-    "long ago: 90s, 15m, 2h, 7d. Default: %s."
+  local description = "Where to begin: earliest, latest, committed, an offset, a time such as 2026-10-30T12:00 (UTC), " ..
+    "@MILLISECONDS, or so long ago: 90s, 15m, 2h, 7d. Default: %s."
   command:option("--from", description:format(default)):argname("PLACE"):convert(parse_from)
   command:flag("-f --follow", "Do not end with the log: wait for what is appended.")
+end
+
+--- A text that is not empty, for convert.
+function arguments.name(word)
+  if word ~= "" then return word end
+  return nil, "a name expected, got ''"
 end
 
 --- A whole number of 0 or more, for convert.

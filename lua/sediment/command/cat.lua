@@ -51,7 +51,9 @@ local function print_all(from, given)
   while left > 0 do
     local list, message, code = from:read(math.min(MOST, left), given.follow and SLICE_MS or 0)
     if not list then return nil, message, code end
-    for _, record in ipairs(list) do io.write(show(record), "\n") end
+    local lines = {}
+    for i, record in ipairs(list) do lines[i] = show(record) .. "\n" end
+    io.write(table.concat(lines))
     left = left - #list
     if given.follow then
       io.stdout:flush()

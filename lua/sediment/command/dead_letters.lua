@@ -22,8 +22,8 @@ function dead_letters.open(store, name) return store:topic(name, {}) end
 --- true, or nil, message, code.
 function dead_letters.append(topic, record, message)
   local offset, why, code = topic:append(record.key, record.value, { headers = headers_of(record, message) })
-  if offset then return true end
-  return nil, ("topic '%s': %s"):format(tostring(topic):match "%((.*)%)", why), code
+  if not offset then return nil, why, code end
+  return true
 end
 
 return dead_letters

@@ -28,7 +28,7 @@ function run.define(command)
   arguments.store(command)
   arguments.partition(command, "Instead of a store:")
   arguments.reading(command, "committed, and what was never committed from the earliest on; of a partition's folder: earliest")
-  command:option("--group", "The consumer group. Default: the script's own, else its file's name."):argname "NAME"
+  command:option("--group", "The consumer group. Default: the script's own, else its file's name."):argname("NAME"):convert(arguments.name)
   command:flag("--no-commit", "Without a group: begin anew, and commit nothing.")
   command:flag("-q --quiet", "No progress, only errors.")
 end
@@ -72,7 +72,10 @@ local function attempt(self, record)
   if not self.dead then return nil, described(record, message), "script" end
   local why, code
   done, why, code = dead_letters.append(self.dead, record, message)
-  if not done then return nil, described(record, message .. "\n  and it cannot be put aside: " .. why), code end
+  if not done then
+    local also = ("\n  and it cannot be put aside in %s: %s"):format(self.script.dead_letter, why)
+    return nil, described(record, message .. also), code
+  end
   self.put_aside = self.put_aside + 1
   return true
 end

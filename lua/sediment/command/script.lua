@@ -3,6 +3,7 @@
 -- Whatever is wrong is told as a message that begins with the script's name and, where there is one, the line: also of failures that the
 -- library answers to a call of the script's, such as `assert(topic:append(...))`.
 local core = require "sediment.core"
+local check = require "sediment.check"
 
 local script = {}
 
@@ -93,17 +94,23 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------------- the fields
 
-local FIELDS = {
+local FIELDS = {                          -- the type of a field, or what else it may be
   topics = "table", from = "table", group = "string", key = "function", init = "function", on_record = "function", on_done = "function",
-  commit_every = "number", dead_letter = "string", on_corrupt = "function", isolation = "string",
+  commit_every = "number", dead_letter = "string", on_corrupt = "function", isolation = "word",
 }
-local ALSO = { commit_every = { [false] = true }, on_corrupt = { skip = true, fail = true }, isolation = {} }
+local WORDS = {
+  commit_every = { [false] = "false" }, on_corrupt = { fail = '"fail"', skip = '"skip"' },
+  isolation = { committed = '"committed"', uncommitted = '"uncommitted"' },
+}
 
 local function check_field(name, value)
-  local is = FIELDS[name]
+  local is, words = FIELDS[name], WORDS[name]
   if not is then return nil, ("there is no field '%s'"):format(tostring(name)) end
-  if type(value) == is or ALSO[name] and ALSO[name][value] then return true end
-  return nil, ("%s: %s expected, got %s"):format(name, is, type(value) == "string" and "'" .. value .. "'" or type(value))
+  if type(value) == is or words and words[value] then return true end
+  local may = { is ~= "word" and is or nil }
+  for _, word in pairs(words or {}) do may[#may + 1] = word end
+  table.sort(may)
+  return nil, ("%s: %s expected, got %s"):format(name, table.concat(may, " or "), check.shown(value))
 end
 
 local function check_fields(given)

@@ -31,10 +31,14 @@ function text.duration(seconds)
   return ("%.0f h %d min"):format(math.floor(s / 3600), math.floor(s % 3600 / 60))
 end
 
+local last_second, last_date              -- many records have the second of the one before
+
 --- Milliseconds since 1970 as UTC; "-" for a record without time.
 function text.time(ms)
   if ms < 0 then return "-" end
-  return os.date("!%Y-%m-%dT%H:%M:%S", math.floor(ms / 1000)) .. (".%03dZ"):format(ms % 1000)
+  local second = math.floor(ms / 1000)
+  if second ~= last_second then last_second, last_date = second, os.date("!%Y-%m-%dT%H:%M:%S", second) end
+  return last_date .. (".%03dZ"):format(ms % 1000)
 end
 
 -- ------------------------------------------------------------------------------------------------------------------------------- times
@@ -73,6 +77,7 @@ local ESCAPES = { ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ["\\"] = "\\\\
 
 --- Bytes on a line of their own: control characters, which a terminal would obey, as escapes.
 function text.escaped(s)
+  if not s:find "[%c\\]" then return s end
   return (s:gsub("[%c\\]", function(c) return ESCAPES[c] or ("\\x%02x"):format(c:byte()) end))
 end
 
@@ -83,6 +88,7 @@ local SEQUENCES = {
 }
 
 local function is_utf8(s)
+  if not s:find "[\128-\255]" then return true end
   for _, sequence in ipairs(SEQUENCES) do s = s:gsub(sequence, ".") end
   return not s:find "[\128-\255]"
 end
@@ -105,6 +111,7 @@ local function base64(s)
 end
 
 local function quoted(s)
+  if not s:find '[%c"\\]' then return '"' .. s .. '"' end
   return '"' .. s:gsub('[%c"\\]', function(c) return c == '"' and '\\"' or c == "\\" and "\\\\" or ("\\u%04x"):format(c:byte()) end) .. '"'
 end
 
