@@ -69,6 +69,8 @@ local function perform(from, given)
     if not done then return nil, message, code end
   end
   if given.follow then core.catch_signals() end
+  local done, message, code = from:note_end()
+  if not done then return nil, message, code end
   return print_all(from, given)
 end
 

@@ -216,6 +216,7 @@ end
 local function perform(self, given)
   local done, message, code = begin_at(self, given.from)
   if done then done, message, code = init(self) end
+  if done then done, message, code = self.source:note_end() end
   if not done then return nil, message, code end
   self.progress = Progress.new("sediment run", function() return self.source:lag() end, given.quiet)
   return work(self)

@@ -53,10 +53,12 @@ end
 -- Lua shortens longer names in its messages.
 local function chunk_of(path) return #path < 58 and path or path:match "[^/]*$" end
 
--- What the script sees: all that there is, and a `print` that does not run into the progress bar. What it sets stays its own.
-local function environment(print_line)
-  local env = setmetatable({ print = print_line }, { __index = _G })
+-- What the script sees: all that there is, a `print` that does not run into the progress bar, and its own `arg`. What it sets stays its
+-- own.
+local function environment(path, arguments, print_line)
+  local env = setmetatable({ print = print_line, arg = { [0] = path } }, { __index = _G })
   env._G = env
+  for i, argument in ipairs(arguments) do env.arg[i] = argument end
   return env
 end
 
@@ -65,11 +67,12 @@ function script.evaluate(path, arguments, print_line)
   local source, why = read(path)
   if not source then return nil, why end
   local chunk = chunk_of(path)
-  local f, message = load(source, "@" .. chunk, "t", environment(print_line or print))
+  arguments = arguments or {}
+  local f, message = load(source, "@" .. chunk, "t", environment(path, arguments, print_line or print))
   if not f then return nil, message end
   local function handler(raised) return locate(chunk, raised) end
   local unpack = table.unpack or unpack
-  local ok, result = xpcall(function() return f(unpack(arguments or {})) end, handler)
+  local ok, result = xpcall(function() return f(unpack(arguments)) end, handler)
   if not ok then return nil, result end
   if type(result) ~= "table" then return nil, ("%s: it returns a %s; a table expected"):format(chunk, type(result)) end
   return result, chunk

@@ -5,7 +5,8 @@
 --   seek(from)              "earliest", "latest", an offset or { time = ms }, of all its partitions; of a group it is committed
 --   commit([handled])       all that was read, or { topic = { [p] = offset } }; true without a group
 --   lag()                   how many offsets are ahead
---   is_done()               whether it has read up to where the logs ended when it was opened
+--   note_end()              where the logs end now
+--   is_done()               whether it has read up to there
 --   close()
 local sediment = require "sediment"
 
@@ -35,24 +36,14 @@ local function each(self, f)
   return true
 end
 
-local function note_ends(self, store, names)
-  for _, name in ipairs(names) do
-    local topic, message, code = store:topic(name)
-    if not topic then return nil, message, code end
-    self.topics[name], self.ends[name] = topic, {}
-    for p = 0, topic:partitions() - 1 do
-      self.ends[name][p], message, code = topic:latest(p)
-      if not self.ends[name][p] then return nil, message, code end
-    end
-  end
-  return true
-end
-
 --- Of topics of a store; `options` are those of store:consumer.
 function source.of_store(store, options)
   local self = setmetatable({ topics = {}, ends = {}, group = options.group }, Stored)
-  local done, message, code = note_ends(self, store, options.topics)
-  if not done then return nil, message, code end
+  local message, code
+  for _, name in ipairs(options.topics) do
+    self.topics[name], message, code = store:topic(name)
+    if not self.topics[name] then return nil, message, code end
+  end
   self.consumer, message, code = store:consumer(options)
   if not self.consumer then return nil, message, code end
   return self
@@ -86,12 +77,26 @@ function Stored:lag()
   return lag.total
 end
 
+function Stored:note_end()
+  for name, topic in pairs(self.topics) do
+    local count, message, code = topic:partitions()
+    if not count then return nil, message, code end
+    self.ends[name] = {}
+    for p = 0, count - 1 do
+      self.ends[name][p], message, code = topic:latest(p)
+      if not self.ends[name][p] then return nil, message, code end
+    end
+  end
+  return true
+end
+
+-- Partitions that came later, and those that are now another member's, are not waited for.
 function Stored:is_done()
   local all = true
   local done, message, code = each(self, function(name, p)
     local position, why, what = self.consumer:position(name, p)
     if not position and what ~= "fenced" then return nil, why, what end
-    if not position or position < (self.ends[name][p] or 0) then all = false end
+    if position and position < (self.ends[name][p] or 0) then all = false end
     return true
   end)
   if not done then return nil, message, code end
@@ -112,7 +117,7 @@ function source.of_partition(dir, options)
   local name = dir:gsub("/+$", ""):match "[^/]*$"
   local topic, number = name:match "^(.+)%-(%d+)$"
   local self = { partition = partition, topic = topic or name, number = tonumber(number or 0), options = options }
-  self.ending, self.position = partition:latest(), partition:earliest()
+  self.position = partition:earliest()
   return setmetatable(self, Bare)
 end
 
@@ -166,6 +171,11 @@ end
 
 function Bare.commit() return true end
 function Bare:lag() return math.max(0, self.partition:latest() - self.position) end
+function Bare:note_end()
+  self.ending = self.partition:latest()
+  return true
+end
+
 function Bare:is_done() return self.position >= self.ending end
 function Bare:close() return self.partition:close() end
 
