@@ -167,6 +167,21 @@ describe("sediment run", function()
     assert.equal(1, committed())
   end)
 
+  it("puts a record aside as it was, whatever the script has made of it", function()
+    store:topic("t", { partitions = 2 }):append("k", "v", { partition = 1, headers = { { "h" } } })
+    write [[return { topics = { "t", dead = {} }, dead_letter = "dead", on_record = function(r)
+      for name in pairs(r) do r[name] = nil end
+      r.partition, r.offset = 0, 77
+      error "no"
+    end }]]
+    assert.equal(0, select(3, run()))
+    local dead = support.collect(store:topic("dead"):records())[1]
+    assert.same({ "k", "v", { "h" }, { "__connect.errors.topic", "t" }, { "__connect.errors.partition", "1" },
+      { "__connect.errors.offset", "0" } }, { dead.key, dead.value, (table.unpack or unpack)(dead.headers, 1, 4) })
+    assert.equal(1, committed("s", 1))
+    assert.equal(0, committed("s", 0))
+  end)
+
   it("tells the script's line of what the library answers, and of other errors", function()
     fill(1)
     local function complains(body, expected)
@@ -199,6 +214,8 @@ describe("sediment run", function()
     assert.is_nil(committed())
     complains(script "key = function() error 'no' end", "s.lua:2: no\n  in record t-0@0, key \"k1\"\n" ..
       "  what came before is committed; the next run goes on there")
+    complains(script "key = function() return {} end", "s.lua: key: a string or a number expected, got table\n" ..
+      "  in record t-0@0, key \"k1\"\n  what came before is committed; the next run goes on there")
     complains("error 'no'", "s.lua:1: no")
     complains("\nreturn {", jit and "s.lua:2: unexpected symbol near '<eof>'" or "s.lua:2: unexpected symbol near <eof>")
     complains("return 1", "s.lua: it returns a number; a table expected")
@@ -233,6 +250,9 @@ describe("sediment run", function()
     assert.matches("offsets 1 to 1", complaint)
     write((COUNT:gsub("topics", "on_corrupt = function(t, p, from, to) print(t, p, from, to) end, topics", 1)))
     assert.equal("t\t0\t1\t2\n2\tlast\n", (run "-q"))
+    write((COUNT:gsub("topics", "on_corrupt = function() error 'no' end, topics", 1)))
+    assert.equal("sediment run: s.lua:2: no\n  what came before is committed; the next run goes on there\n",
+      select(2, run("-q", "--from", "earliest")))
     write((COUNT:gsub("topics", "on_corrupt = 'skip', topics", 1)))
     assert.equal("3\tlast\n", (run("-q", "--from", "earliest")))
     assert.equal("3\tlast\n", (scripts.sediment(directory, "run", "s.lua", "--partition", "store/t-0")))
@@ -293,6 +313,24 @@ describe("sediment run", function()
     assert.equal("3\t3\n", (run()))
     assert.same({ "g", "own" }, store:groups())
     assert.equal(2, select(3, run("--no-commit", "--from", "committed")))
+  end)
+
+  it("commits its own partitions when one went to another member meanwhile", function()
+    local topic = store:topic("t", { partitions = 2 })
+    for i = 1, 10 do topic:append("k", i, { partition = i % 2 }) end
+    write [[
+      local FAILS = ...
+      local n, other, open = 0, nil, nil
+      return { topics = { "t" }, init = function(_, store) open = store end, on_record = function(r)
+        n = n + 1
+        if n == 8 then other = assert(open:consumer { group = "s", topics = { "t" } }) end
+        if n == 10 and FAILS then error "no" end
+      end, on_done = function() print(n) end }]]
+    assert.equal("10\n", (run()))
+    assert.same({ 5, nil }, { committed("s", 0), committed("s", 1) })
+    assert(store:delete_group "s")
+    assert.equal(1, select(3, run "fails"))
+    assert.same({ 5, nil }, { committed("s", 0), committed("s", 1) })
   end)
 
   it("commits every so many, or only at the end", function()

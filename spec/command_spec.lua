@@ -69,6 +69,15 @@ describe("the command sediment", function()
     assert.equal("there\n", (scripts.run(directory, "p.lua")))
   end)
 
+  it("asks for signals, which the module leaves alone", function()
+    local function catches(body)                                  -- SIGTERM
+      disk.write(directory .. "/p.lua", body .. " print(io.open '/proc/self/status':read '*a':match 'SigCgt:%s*(%x+)')")
+      return math.floor(tonumber(scripts.run(directory, "p.lua"):sub(-5), 16) / 2 ^ 14) % 2 == 1
+    end
+    assert.is_false(catches "store = require 'sediment'.open 'other' store:topic('t', {}):append('k', 'v', { sync = true })")
+    assert.is_true(catches "require 'sediment.core'.catch_signals()")
+  end)
+
   it("finds the store by --store, SEDIMENT_STORE, or where it is", function()
     store:topic("t", {})
     assert.matches("\nt ", (run("topics", "--store", "store")))

@@ -35,29 +35,36 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------------- one record
 
--- The state that a record belongs to; false: none, the script passes it over. nil, message.
-local function state_of(self, record)
-  local key, init = self.script.key, self.script.init
-  if not key then return self.states end
-  local done, name = self.script:call(key, record)
-  if not done then return nil, name end
-  if name == nil then return false end
-  local state = self.states[name]
-  if state then return state end
-  state = {}
-  if init then
-    local message
-    done, message = self.script:call(init, state, self.store, name)
+local function new_state(self, name)
+  local state = {}
+  if self.script.init then
+    local done, message = self.script:call(self.script.init, state, self.store, name)
     if not done then return nil, message end
   end
   self.states[name] = state
   return state
 end
 
+-- The state that a record belongs to; false: none, the script passes it over. nil, message.
+local function state_of(self, record)
+  if not self.script.key then return self.states end
+  local done, name = self.script:call(self.script.key, record)
+  if not done then return nil, name end
+  if name == nil then return false end
+  if type(name) ~= "string" and type(name) ~= "number" or name ~= name then
+    return nil, ("%s: key: a string or a number expected, got %s"):format(self.script.chunk, name ~= name and "nan" or type(name))
+  end
+  return self.states[name] or new_state(self, name)
+end
+
+-- The record is afterwards what it was before, whatever the script has made of it.
 local function handle(self, record)
+  local topic, p, offset, key, value, headers = record.topic, record.partition, record.offset, record.key, record.value, record.headers
   local state, message = state_of(self, record)
-  if not state then return state == false, message end
-  return self.script:call(self.script.on_record, record, state)
+  local done = state == false
+  if state then done, message = self.script:call(self.script.on_record, record, state) end
+  record.topic, record.partition, record.offset, record.key, record.value, record.headers = topic, p, offset, key, value, headers
+  return done, message
 end
 
 local function described(record, message)
@@ -115,10 +122,18 @@ local function is_due(self, list)
   return every and self.since > 0 and (self.since >= every or #list == 0)
 end
 
+-- What on_corrupt raises is the script's failure.
+local function read(self)
+  local every = self.script.commit_every
+  local most = every and math.min(MOST, every - self.since) or MOST
+  local ok, list, message, code = pcall(self.source.read, self.source, most, self.follow and SLICE_MS or 0)
+  if not ok then return nil, tostring(list), "script" end
+  return list, message, code
+end
+
 -- Reads and handles some. "more", "end", "signal"; nil, message, code.
 local function step(self)
-  local every = self.script.commit_every
-  local list, message, code = self.source:read(every and math.min(MOST, every - self.since) or MOST, self.follow and SLICE_MS or 0)
+  local list, message, code = read(self)
   if not list then return nil, message, code end
   local done
   done, message, code = work_through(self, list)
@@ -149,7 +164,8 @@ local function end_well(self)
   if self.script.on_done then
     self.progress:erase()
     local done, message = self.script:call(self.script.on_done, self.states, self.store)
-    if not done then return nil, message .. "\n  in on_done; what came since the last commit is not committed" end
+    local undone = self.source.group and "; what came since the last commit is not committed" or ""
+    if not done then return nil, message .. "\n  in on_done" .. undone end
   end
   local done, message, code = commit(self)
   if not done then return nil, message, code end

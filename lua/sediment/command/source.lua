@@ -63,12 +63,31 @@ function Stored:seek(from)
   return done, message, code
 end
 
--- A partition that went to another member meanwhile is read by that one again, from the last commit.
+-- Those of { topic = { [p] = offset } } that are this consumer's.
+local function own(handled, held)
+  local mine = {}
+  for name, partitions in pairs(held) do
+    for _, p in ipairs(partitions) do
+      local offset = handled[name] and handled[name][p]
+      if offset then
+        mine[name] = mine[name] or {}
+        mine[name][p] = offset
+      end
+    end
+  end
+  return mine
+end
+
+-- A partition that went to another member meanwhile is read again by that one, from the last commit; what is left is committed without it.
 function Stored:commit(handled)
   if not self.group then return true end
   local done, message, code = self.consumer:commit(handled)
-  if code == "fenced" then return true end
-  return done, message, code
+  if code ~= "fenced" then return done, message, code end
+  local held
+  held, message, code = self.consumer:assignment()
+  if not held then return nil, message, code end
+  done, message, code = self.consumer:commit(handled and own(handled, held))
+  return done or code == "fenced" or nil, message, code
 end
 
 function Stored:lag()
