@@ -49,6 +49,10 @@ end
 
 --- Runs the command with these arguments: its exit status.
 return function(arguments)
+  if _VERSION == "Lua 5.1" and not rawget(_G, "jit") then
+    complain("sediment", "this is Lua 5.1; the command needs Lua 5.4 or LuaJIT")
+    return 1
+  end
   local found, argparse = pcall(require, "argparse")
   if not found then
     complain("sediment", "the command needs the Lua library argparse (Debian: lua-argparse, LuaRocks: argparse)")
