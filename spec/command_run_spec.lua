@@ -1,5 +1,7 @@
 -- sediment run: what a script is given, what is committed, and how a run ends.
 local sediment = require "sediment"
+local core = require "sediment.core"
+local source = require "sediment.command.source"
 local disk = require "disk"
 local scripts = require "scripts"
 local support = require "support"
@@ -230,7 +232,8 @@ describe("sediment run", function()
     complains(script "topics = { x = { retention = 1 } }",
       "s.lua: topic 'x': config 'retention': there is no topic config of that name; did you mean 'retention.ms'?")
     complains(script "topics = { x = 1 }", "s.lua: topic 'x': a table of configs expected, got number")
-    complains(script "topics = { 1 }", "s.lua: topics: [1]: a topic's name expected, got number")
+    complains(script "topics = { 1 }", "s.lua: topics: [1]: a topic's name expected, got 1")
+    complains(script "from = { {} }", "s.lua: from: [1]: a topic's name expected, got table")
     complains(script "dead_letter = 't'", "s.lua: dead_letter: it is a topic that is read")
     complains(script "topics = { 'none' }", "there is no topic 'none'; give a config, even {}, to create it")
   end)
@@ -553,6 +556,16 @@ describe("sediment run", function()
       local _, complaint, status = over("store/t-0", "-q")
       assert.equal(1, status)
       assert.matches("s.lua:5: .*\n  in record t%-0@2, key \"k\"\n$", complaint)
+    end)
+
+    it("waits behind what is no record, instead of looking again and again", function()
+      local folder = support.kafka_directory "transactions"       -- its last transaction is open
+      local from = assert(source.of_partition(folder, {}))
+      assert.is_true(#from:read(500, 0) > 0)
+      local began = core.monotonic_ms()
+      assert.same({}, from:read(500, 30))
+      assert.is_true(core.monotonic_ms() - began >= 30)
+      from:close()
     end)
 
     it("follows what is appended", function()

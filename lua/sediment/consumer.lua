@@ -95,13 +95,14 @@ local function fetch(self, max)
   return list
 end
 
--- What can be waited for: { topic, partition, offset, ... }.
+-- What can be waited for: { topic, partition, offset, ... }. Behind an open transaction a share stands below the end that it has seen.
 local function awaited(self)
   local list = {}
   for _, share in ipairs(self.shares) do
     local topic = not share.paused and share.position and self.handles[share.topic]
     if topic then
-      list[#list + 1], list[#list + 2], list[#list + 3] = topic, share.partition, share.position
+      local seen = share.reader and share.reader:seen_end() or share.position
+      list[#list + 1], list[#list + 2], list[#list + 3] = topic, share.partition, math.max(share.position, seen)
     end
   end
   return list

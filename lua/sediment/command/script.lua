@@ -127,13 +127,20 @@ local function check_fields(given)
   return true
 end
 
--- `topics` has names of topics that are there, and definitions of others.
-local function split(topics)
-  local names, defined = {}, {}
-  for i, name in ipairs(topics) do
-    if type(name) ~= "string" then return nil, ("topics: [%d]: a topic's name expected, got %s"):format(i, type(name)) end
+local function names_in(list, what)
+  local names = {}
+  for i, name in ipairs(list) do
+    if type(name) ~= "string" then return nil, ("%s: [%d]: a topic's name expected, got %s"):format(what, i, check.shown(name)) end
     names[i] = name
   end
+  return names
+end
+
+-- `topics` has names of topics that are there, and definitions of others.
+local function split(topics)
+  local names, message = names_in(topics, "topics")
+  if not names then return nil, message end
+  local defined = {}
   for name, config in pairs(topics) do
     if type(name) == "string" then defined[name] = config end
   end
@@ -144,11 +151,13 @@ end
 local function to_read(given, names, definitions)
   local list, seen = {}, {}
   local function add(name)
-    if type(name) == "string" and not seen[name] then list[#list + 1], seen[name] = name, true end
+    if not seen[name] then list[#list + 1], seen[name] = name, true end
   end
-  for _, name in ipairs(given.from or names) do add(name) end
-  if not given.from then
-    for _, d in ipairs(definitions) do if d.name ~= given.dead_letter then add(d.name) end end
+  local from, message = names_in(given.from or names, "from")
+  if not from then return nil, message end
+  for _, name in ipairs(from) do add(name) end
+  for _, d in ipairs(given.from and {} or definitions) do
+    if d.name ~= given.dead_letter then add(d.name) end
   end
   if seen[given.dead_letter] then return nil, "dead_letter: it is a topic that is read" end
   return list

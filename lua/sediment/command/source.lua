@@ -136,7 +136,8 @@ function source.of_partition(dir, options)
   local name = dir:gsub("/+$", ""):match "[^/]*$"
   local topic, number = name:match "^(.+)%-(%d+)$"
   local self = { partition = partition, topic = topic or name, number = tonumber(number or 0), options = options }
-  self.position = partition:earliest()
+  self.start = partition:earliest()
+  self.position = self.start
   return setmetatable(self, Bare)
 end
 
@@ -170,17 +171,21 @@ local function read_now(self, max)
   return nil, raised.message, raised.code
 end
 
+-- What may follow the last record and is none, a transaction's marker or what is not decided yet, is not worth another look: the wait is
+-- for what comes behind the end that was there before the reading.
 function Bare:read(max, timeout_ms)
-  local list, message, code = read_now(self, max)
+  local log_end, message, code = self.partition:latest()
+  if not log_end then return nil, message, code end
+  local list
+  list, message, code = read_now(self, max)
   if not list or #list > 0 or timeout_ms == 0 then return list, message, code end
-  local _
-  _, message, code = self.partition:wait(self.position, timeout_ms)
-  if message then return nil, message, code end
+  log_end, message, code = self.partition:wait(log_end, timeout_ms)
+  if not log_end and message then return nil, message, code end
   return read_now(self, max)
 end
 
 function Bare:seek(from)
-  local start, log_end = self.partition:earliest(), self.partition:latest()
+  local start, log_end = self.start, self.partition:latest()
   if from == "earliest" then from = start elseif from == "latest" then from = log_end
   elseif type(from) == "table" then from = self.partition:offset_for_time(from.time) or log_end end
   if from < start or from > log_end then return outside(self.topic, self.number, from, start, log_end) end
@@ -189,10 +194,13 @@ function Bare:seek(from)
 end
 
 function Bare.commit() return true end
-function Bare:lag() return math.max(0, self.partition:latest() - self.position) end
+
+function Bare:lag() return math.max(0, (self.partition:latest() or self.position) - self.position) end
+
 function Bare:note_end()
-  self.ending = self.partition:latest()
-  return true
+  local message, code
+  self.ending, message, code = self.partition:latest()
+  return self.ending and true, message, code
 end
 
 function Bare:is_done() return self.position >= self.ending end
