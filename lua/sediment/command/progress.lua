@@ -6,8 +6,8 @@ local Progress = {}
 Progress.__index = Progress
 
 local DRAW_MS, SAY_MS = 100, 10 * 1000    -- at most so often: on a terminal; elsewhere
-local RATE_MS = 2000                      -- what a rate is taken over
-local BAR = 20
+local RATE_MS = 2000                      -- a rate is taken over this, up to twice this
+local BAR_MIN, BAR_MAX = 5, 20
 
 local function succeeds(command)
   local ok = os.execute(command)
@@ -30,7 +30,8 @@ function Progress.new(name, lag, quiet)
     name = name, lag = lag, quiet = quiet, terminal = terminal, width = terminal and columns(), drawn = false,
     records = 0, bytes = 0, began = now, due = terminal and now or now + SAY_MS,
     behind = lag() or 0,                                    -- how many offsets were ahead when it began
-    rate_since = now, rate_records = 0, rate_bytes = 0,     -- what the rate now is taken from
+    mark = { at = now, records = 0, bytes = 0 },            -- what the rate is taken from: the older of two moments, RATE_MS apart
+    next_mark = { at = now, records = 0, bytes = 0 },
   }
   return setmetatable(self, Progress)
 end
@@ -42,18 +43,21 @@ local function amounts(records, bytes, ms)
   return ("%s/s, %.1f MB/s"):format(text.grouped(records / seconds), bytes / seconds / 1e6)
 end
 
--- By the last seconds; the window moves on when it is twice as long as it need be.
+-- By the last seconds.
 local function rate(self, now)
-  local said = amounts(self.records - self.rate_records, self.bytes - self.rate_bytes, now - self.rate_since)
-  if now - self.rate_since >= 2 * RATE_MS then
-    self.rate_since, self.rate_records, self.rate_bytes = now, self.records, self.bytes
+  if now - self.next_mark.at >= RATE_MS then
+    self.mark, self.next_mark = self.next_mark, { at = now, records = self.records, bytes = self.bytes }
   end
-  return said
+  return amounts(self.records - self.mark.records, self.bytes - self.mark.bytes, now - self.mark.at)
 end
 
-local function bar(done)
-  local filled = math.floor(done * BAR)
-  return ("%3.0f%% [%s%s] "):format(math.floor(done * 100), ("="):rep(filled), (" "):rep(BAR - filled))
+-- As long as there is room for it.
+local function bar(done, room)
+  local percent = ("%3.0f%% "):format(math.floor(done * 100))
+  local size = math.min(BAR_MAX, room - #percent - #"[] ")
+  if size < BAR_MIN then return percent end
+  local filled = math.floor(done * size)
+  return ("%s[%s%s] "):format(percent, ("="):rep(filled), (" "):rep(size - filled))
 end
 
 -- Without the bar where nothing tells how long it is: of what is followed, at its end.
@@ -61,9 +65,10 @@ local function line(self, now)
   local ahead = self.lag() or 0
   local passed = self.behind - ahead
   local said = ("%s, %s, lag %s"):format(text.count(self.records, "record"), rate(self, now), text.grouped(ahead))
-  if ahead > 0 and passed > 0 then said = said .. ", " .. text.duration((now - self.began) / 1000 * ahead / passed) .. " left" end
+  local seconds = (now - self.began) / 1000
+  if ahead > 0 and passed > 0 and seconds >= 1 then said = said .. ", " .. text.duration(seconds * ahead / passed) .. " left" end
   if not self.terminal or self.behind == 0 then return said end
-  return bar(math.max(0, math.min(1, passed / self.behind))) .. said
+  return bar(math.max(0, math.min(1, passed / self.behind)), self.width - 1 - #said) .. said
 end
 
 -- ----------------------------------------------------------------------------------------------------------------------------- writing

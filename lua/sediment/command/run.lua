@@ -30,7 +30,7 @@ function run.define(command)
   arguments.reading(command, "committed, and what was never committed from the earliest on; of a partition's folder: earliest")
   command:option("--group", "The consumer group. Default: the script's own, else its file's name."):argname("NAME"):convert(arguments.name)
   command:flag("--no-commit", "Without a group: begin anew, and commit nothing.")
-  command:flag("-q --quiet", "No progress, only errors.")
+  command:flag("-q --quiet", "No progress, only what is wrong.")
 end
 
 -- ------------------------------------------------------------------------------------------------------------------------- one record
