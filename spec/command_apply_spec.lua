@@ -7,8 +7,7 @@ describe("sediment apply", function()
   local directory, store
 
   before_each(function()
-    directory = support.path()
-    scripts.shell("mkdir '" .. directory .. "'")
+    directory = support.foreign():gsub("/$", "")
   end)
   after_each(support.cleanup)
 

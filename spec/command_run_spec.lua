@@ -18,8 +18,7 @@ describe("sediment run", function()
   local directory, store
 
   before_each(function()
-    directory = support.path()
-    scripts.shell("mkdir '" .. directory .. "'")
+    directory = support.foreign():gsub("/$", "")
     store = support.open(directory .. "/store")
   end)
   after_each(support.cleanup)

@@ -11,8 +11,7 @@ describe("the command sediment", function()
   local directory, store
 
   before_each(function()
-    directory = support.path()
-    scripts.shell("mkdir '" .. directory .. "'")
+    directory = support.foreign():gsub("/$", "")
     store = support.open(directory .. "/store")
   end)
   after_each(support.cleanup)
