@@ -291,18 +291,20 @@ bench-nginx: all  ## requests of a real nginx that keeps a record of each, by Se
 # ---- installing: for both Luas, or for one with LUA=... on the command line ----
 
 INSTALL_FOR := $(if $(findstring command,$(origin LUA)),$(if $(findstring jit,$(LUA)),luajit,5.4),5.4 luajit)
+INSTALL_LUA = $(if $(filter 5.4,$(INSTALL_FOR)),$(LUA54),$(LUAJIT))
 INCLUDES = $(filter csrc/%,$(shell $(CC) -MM -Icsrc csrc/sediment.h))
 at = $(DESTDIR)$(PREFIX)
 abi = $(if $(filter luajit,$(1)),5.1,$(1))
 
-install: all  ## PREFIX=/usr/local DESTDIR=: module and Lua files for both Luas (or LUA=...), C header and library
+install: all  ## PREFIX=/usr/local DESTDIR=: module, Lua files and command for both Luas (or LUA=...), C header and library
 	@[ -n '$(MODULES)' ] || { echo 'install: there is no module to install (csrc/lua/ is empty)' >&2; exit 1; }
 	@set -e; $(foreach v,$(INSTALL_FOR), \
 	  (cd lua && find . -name '*.lua') | while read -r f; do install -D -m 644 "lua/$$f" "$(at)/share/lua/$(call abi,$(v))/$$f"; done; \
 	  install -D -m 755 build/$(v)/sediment/core.so '$(at)/lib/lua/$(call abi,$(v))/sediment/core.so';) \
 	for f in $(INCLUDES); do install -D -m 644 "$$f" "$(at)/include/sediment/$${f#csrc/}"; done; \
 	install -D -m 644 build/libsediment.a '$(at)/lib/libsediment.a'; \
-	for f in $(wildcard bin/*); do install -D -m 755 "$$f" "$(at)/$$f"; done
+	for f in $(wildcard bin/*); do install -D -m 755 "$$f" "$(at)/$$f"; \
+	  sed -i 's|SEDIMENT_LUA:-[^}]*|SEDIMENT_LUA:-$(INSTALL_LUA)|' "$(at)/$$f"; done
 	@echo "installed under $(at)"
 
 uninstall:  ## removes what install put under PREFIX

@@ -17,6 +17,7 @@ and state tables rebuilt from compacted topics, in Apache Kafka's own on-disk fo
 supported_platforms = { "linux" }
 dependencies = {
   "lua >= 5.1, < 5.5",
+  "argparse >= 0.7.0",                     -- of the command alone
 }
 external_dependencies = {
   XXHASH = { header = "xxhash.h" },
@@ -125,6 +126,7 @@ build = {
         "csrc/os/fs.c",
         "csrc/os/fs_posix.c",
         "csrc/os/host.c",
+        "csrc/os/signals.c",
         "csrc/os/thread.c",
         "csrc/store/background.c",
         "csrc/store/backup.c",
@@ -165,6 +167,23 @@ build = {
     ["resty.sediment.topic"] = "lua/resty/sediment/topic.lua",
     ["sediment.bytes"] = "lua/sediment/bytes.lua",
     ["sediment.check"] = "lua/sediment/check.lua",
+    ["sediment.command.apply"] = "lua/sediment/command/apply.lua",
+    ["sediment.command.arguments"] = "lua/sediment/command/arguments.lua",
+    ["sediment.command.backup"] = "lua/sediment/command/backup.lua",
+    ["sediment.command.cat"] = "lua/sediment/command/cat.lua",
+    ["sediment.command.dead_letters"] = "lua/sediment/command/dead_letters.lua",
+    ["sediment.command.groups"] = "lua/sediment/command/groups.lua",
+    ["sediment.command"] = "lua/sediment/command/init.lua",
+    ["sediment.command.maintain"] = "lua/sediment/command/maintain.lua",
+    ["sediment.command.plan"] = "lua/sediment/command/plan.lua",
+    ["sediment.command.progress"] = "lua/sediment/command/progress.lua",
+    ["sediment.command.run"] = "lua/sediment/command/run.lua",
+    ["sediment.command.script"] = "lua/sediment/command/script.lua",
+    ["sediment.command.source"] = "lua/sediment/command/source.lua",
+    ["sediment.command.stores"] = "lua/sediment/command/stores.lua",
+    ["sediment.command.text"] = "lua/sediment/command/text.lua",
+    ["sediment.command.topics"] = "lua/sediment/command/topics.lua",
+    ["sediment.command.verify"] = "lua/sediment/command/verify.lua",
     ["sediment.consumer"] = "lua/sediment/consumer.lua",
     ["sediment.group"] = "lua/sediment/group.lua",
     ["sediment.groups"] = "lua/sediment/groups.lua",
@@ -178,6 +197,7 @@ build = {
     ["sediment.table_snapshot"] = "lua/sediment/table_snapshot.lua",
     ["sediment.types"] = "lua/sediment/types.lua",
   },
+  install = { bin = { "bin/sediment" } },
 }
 test_dependencies = {
   "busted",

@@ -50,6 +50,22 @@ describe("a consumer", function()
       assert.equal("0:5 1:5", places(c:poll()))
     end)
 
+    it("waiting, not looking again and again, while a transaction is open", function()
+      local dir = support.kafka_directory "transactions"
+      store:topic("open", { retention_ms = -1 })
+      assert(store:import("open", dir))
+      local c = assert(store:consumer { topics = { "open" } })
+      while #c:poll() > 0 do end
+      local waits, wait_any = 0, c.wait_any
+      c.wait_any = function(...)
+        waits = waits + 1
+        return wait_any(...)
+      end
+      assert.same({}, c:poll { timeout_ms = 50 })
+      assert.is_true(waits <= 2, waits .. " waits")
+      c:close()
+    end)
+
     it("at most max records, from the partitions in turn", function()
       fill(1, 8)
       local c = consumer()

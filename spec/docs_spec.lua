@@ -241,3 +241,63 @@ describe("docs/field-failures-covered.md", function()
     end
   end)
 end)
+
+describe("docs/scripts.md", function()
+  local root = scripts.root .. "/"
+
+  -- Seconds and today's times differ from run to run.
+  local function steady(said)
+    return (said:gsub(" in %d+%.%d s", " in N s"):gsub("20[2-9]%d%-%d%d%-%d%dT%d%d:%d%d:%d%d%.%d%d%dZ", function(time)
+      if not time:find "^2023" then return "NOW" end
+    end))
+  end
+
+  local function perform(directory, line)
+    local words = {}
+    for word in line:gmatch "%S+" do words[#words + 1] = word end
+    if words[1] == "sediment" then
+      local said, complaint = scripts.sediment(directory, (table.unpack or unpack)(words, 2))
+      return said .. complaint
+    end
+    if words[1] == "lua5.4" then return (scripts.run(directory, words[2])) end
+    return scripts.shell("cd '" .. directory .. "' && " .. line .. " 2>&1")
+  end
+
+  -- The lines of a session: { command, what it says }.
+  local function session(body)
+    local list = {}
+    for line in body:gmatch "[^\n]+" do
+      local command = line:match "^%$ (.*)"
+      if command then list[#list + 1] = { command, "" } else list[#list][2] = list[#list][2] .. line .. "\n" end
+    end
+    return list
+  end
+
+  it("has programs that print what it says", function()
+    local directory, count = scripts.directory(), 0
+    for kind, body in disk.read(root .. "docs/scripts.md"):gmatch "```(%l+)\n(.-)```" do
+      local name = body:match "^%-%- (%S+%.lua)\n"
+      if name then disk.write(directory .. "/" .. name, body) end
+      assert(name or kind == "console", "a block that is neither a file nor a session")
+      for _, said in ipairs(kind == "console" and session(body) or {}) do
+        assert.equal(steady(said[2]), steady(perform(directory, said[1])), said[1])
+        count = count + 1
+      end
+    end
+    scripts.remove(directory)
+    assert.equal(13, count)
+  end)
+
+  it("names every field of a script, and every command", function()
+    local text = disk.read(root .. "docs/scripts.md")
+    local fields = disk.read(root .. "lua/sediment/command/script.lua"):match "local FIELDS = (%b{})"
+    local n = 0
+    for name in fields:gmatch "([%l_]+) = \"" do
+      assert(text:find("| `" .. name .. "[ `]"), name .. " is not in docs/scripts.md")
+      n = n + 1
+    end
+    assert.equal(11, n)
+    local commands = disk.read(root .. "lua/sediment/command/init.lua"):match "COMMANDS = (%b{})"
+    for name in commands:gmatch '"(%l+)"' do assert(text:find("`sediment " .. name, 1, true), name .. " is not in docs/scripts.md") end
+  end)
+end)

@@ -100,6 +100,31 @@ describe("an example", function()
     says(said, "usage: lua examples/consumer_offsets.lua DIRECTORY")
   end)
 
+  it("extremes.lua finds the highest and the lowest, and goes on with what is new", function()
+    local script = scripts.root .. "/examples/extremes.lua"
+    local function sediment(...)
+      local said, complaint, status = scripts.sediment(directory, ...)
+      assert.equal(0, status, complaint)
+      return said, complaint
+    end
+    local head, rows = nil, {}
+    for line in scripts.shell("gzip -dc '" .. scripts.root .. "/examples/data/eurofxref-hist.csv.gz'"):gmatch "[^\n]+" do
+      if head then rows[#rows + 1] = line else head = line end
+    end
+    says(sediment("apply", script, "--store", "store"), "+ extremes: 1 partition, cleanup.policy compact", "2 topics made")
+    local first, told = sediment("run", script, "--store", "store")
+    says(told, "221,702 records in ")
+    says(first, "USD  high 1.599 on 2008-07-15  low 0.8252 on 2000-10-26\n", "ZAR  high 21.8788 on 2025-04-11  low 6.0785 on 2000-02-02\n")
+    assert.equal(first, (sediment("run", script, "--store", "store")))
+
+    disk.write(directory .. "/old.csv", head .. "\n" .. table.concat(rows, "\n", 3000) .. "\n")
+    sediment("apply", script, "--store", "grown")
+    says(sediment("run", script, "old.csv", "--store", "grown"), "USD  high 1.599 on 2008-07-15", "ZAR  high 15.2836 on 2014-01-31")
+    local after, new = sediment("run", script, "--store", "grown")
+    assert.equal(first, after)
+    says(new, "sediment run: 92,822 records in ")
+  end)
+
   it("sensors.lua consumes, compacts and deletes, and goes on where it was", function()
     local script = scripts.root .. "/examples/sensors.lua"
     local first = run(script, "store")

@@ -32,6 +32,27 @@ describe("README.md", function()
     assert.equal(0, status)
   end)
 
+  it("has a script that the command runs, and command lines that it understands", function()
+    local directory = scripts.directory()
+    disk.write(directory .. "/program.lua", program)
+    disk.write(directory .. "/count.lua", text:match "```lua\n(%-%- count.lua\n.-)```")
+    disk.write(directory .. "/topics.lua", "return {}")
+    scripts.run(directory, "program.lua")
+    local said = {}
+    for line in text:gmatch "\n    sediment ([^\n]-)   " do
+      local words = {}
+      for word in line:gmatch "%S+" do words[#words + 1] = word end
+      local out, complaint, status = scripts.sediment(directory, (table.unpack or unpack)(words))
+      assert.equal(0, status, complaint)
+      said[words[1]] = out
+    end
+    scripts.remove(directory)
+    assert.is_true(said.run == "EUR/USD\t1\nEUR/JPY\t1\n" or said.run == "EUR/JPY\t1\nEUR/USD\t1\n", said.run)
+    assert.matches("\tEUR/USD\t1.0851\n", said.cat)
+    assert.matches("\nprices +1 ", said.topics)
+    assert.equal("  prices is not in the file\nnothing to change\n", said.apply)
+  end)
+
   -- "object:method(" and "object.function(" in the first column of a table.
   local function listed(object)
     local names = {}

@@ -20,6 +20,8 @@ header() {                                # header NAME [PKG-CONFIG NAME...]: ca
     echo "#include <$name>" | cc -E $flags - > /dev/null 2>&1
 }
 
+has_argparse() { "$1" -e 'require "argparse"' > /dev/null 2>&1; }
+
 nginx_lua() { sh "$(dirname "$0")/find-nginx.sh" > /dev/null; }
 
 offered() {                               # is the package to be had?
@@ -58,6 +60,7 @@ look() {
     have busted || missing need lua-busted 'runs the specs'
     "${LUA54:-lua5.4}" -e 'require "cjson"' > /dev/null 2>&1 || missing need lua-cjson 'reads the change events of an example'
     have luacheck || missing need lua-check 'checks the Lua code'
+    { has_argparse "${LUA54:-lua5.4}" && has_argparse "${LUAJIT:-luajit}"; } || missing need lua-argparse 'the command sediment reads its arguments with it'
     have luarocks || missing need luarocks 'checks the rockspec'
     look_for_nginx
 }

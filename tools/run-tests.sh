@@ -107,7 +107,7 @@ tidy() {
     [ ! -e tools/check-rockspec.lua ] || check tidy/rockspec "$lua54" tools/check-rockspec.lua
     [ ! -e build/5.4/sediment/core.so ] || check tidy/exports sh tools/check-exports.sh
     check tidy/sabotage sh tools/run-sabotage.sh --check
-    [ ! -e .luacheckrc ] || check tidy/luacheck env -u LUA_PATH -u LUA_CPATH luacheck --quiet --no-color .
+    [ ! -e .luacheckrc ] || check tidy/luacheck env -u LUA_PATH -u LUA_CPATH luacheck --quiet --no-color . bin/sediment
 }
 
 # Address space randomization beyond what ThreadSanitizer was built for stops it before main; setarch turns it off where that is allowed.

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "lua/sdml.h"
 #include "os/host.h"
+#include "os/signals.h"
 #include "store/store.h"
 
 /* A Lua state that closes unloads its libraries, while the background thread of another state, or of a store that it left open, may still
@@ -71,6 +72,21 @@ static int core_option(lua_State *L) {
   return 1;
 }
 
+/* core.catch_signals(): requests to end are noted from now on. For the command */
+static int core_catch_signals(lua_State *L) {
+  (void)L;
+  sdm_catch_signals();
+  return 0;
+}
+
+/* core.caught_signal() -> its number | nil */
+static int core_caught_signal(lua_State *L) {
+  int signal = sdm_caught_signal();
+  if (signal == 0) return 0;
+  lua_pushinteger(L, signal);
+  return 1;
+}
+
 static void add_functions(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "open", sdml_store_open }, { "open_partition", sdml_partition_open }, { "bounds", core_bounds },
@@ -78,7 +94,8 @@ static void add_functions(lua_State *L) {
     { "wait_any", sdml_wait_any }, { "flush_begin", sdml_flush_begin }, { "flush_poll", sdml_flush_poll },
     { "snapshot_open", sdml_snapshot_open }, { "snapshot_begin", sdml_snapshot_begin },
     { "key", sdml_key }, { "now", core_now }, { "topic_id", core_topic_id }, { "roster", sdml_roster_open },
-    { "random_id", core_random_id }, { "monotonic_ms", core_monotonic_ms }, { "option", core_option }, { NULL, NULL },
+    { "random_id", core_random_id }, { "monotonic_ms", core_monotonic_ms }, { "option", core_option },
+    { "configs", sdml_configs }, { "catch_signals", core_catch_signals }, { "caught_signal", core_caught_signal }, { NULL, NULL },
   };
   for (const luaL_Reg *f = functions; f->name; f++) {
     lua_pushcfunction(L, f->func);

@@ -1,7 +1,10 @@
 /* Topics: everything but appending (append.c) and iteration (reader.c). */
+#include <string.h>
+
 #include "lua/sdml.h"
 
 #include "base/mem.h"
+#include "store/config.h"
 
 static sdml_topic *require_open(lua_State *L, sdml_topic *t) {
   if (t->store->closed) sdml_use_after_close(L, "store");
@@ -277,6 +280,31 @@ static int push_configs(lua_State *L, bool with_source) {
     lua_setfield(L, -2, d.name);
   }
   return 1;
+}
+
+/* core.configs({configs}) -> {dotted name = value as describe tells it}, partitions or nil: what they mean. Raises what store:topic does. */
+int sdml_configs(lua_State *L) {
+  sdm_settings given;
+  sdm_config_set set;
+  sdm_log_config effective;
+  int32_t partitions = 0;
+  memset(&set, 0, sizeof set);
+  lua_settop(L, 1);
+  sdml_settings(L, 1, 1, "config", &given);
+  int rc = sdm_config_apply(&set, &given, &partitions);
+  if (rc == 0) rc = sdm_config_effective(&set, NULL, &effective);
+  if (rc < 0) return sdml_fail(L, rc);
+  lua_newtable(L);
+  for (size_t i = 0; i < sdm_config_count(); i++) {
+    sdm_described d;
+    sdm_config_describe(&set, NULL, i, &d);
+    if (d.source != SDM_SOURCE_TOPIC) continue;
+    push_value(L, &d.value);
+    lua_setfield(L, -2, d.name);
+  }
+  if (partitions == 0) return 1;
+  lua_pushinteger(L, partitions);
+  return 2;
 }
 
 static int topic_config(lua_State *L) { return push_configs(L, false); }

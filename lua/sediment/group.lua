@@ -81,8 +81,9 @@ local function quotas(slots, count, held)
 end
 
 --- Divides a topic's partitions among the slots, given in order. Each keeps what it has (`before`: [p] = { slot=, number= }) up to its
---- share; what is left goes in ranges to those that lack some. From nothing that is Kafka's range assignment.
-function group.assign(slots, count, before)
+--- share; what is left goes in ranges to those that lack some. From nothing that is Kafka's range assignment. `first`: the number of one that
+--- has none yet, default 0.
+function group.assign(slots, count, before, first)
   local held, after, lacking = {}, {}, {}
   for _, slot in ipairs(slots) do held[slot] = 0 end
   for p = 0, count - 1 do

@@ -1,0 +1,25 @@
+#include "os/signals.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+static volatile sig_atomic_t caught;
+
+static void note(int signal) {
+  if (!caught) caught = signal;
+}
+
+static void catch_one(int signal) {
+  struct sigaction now, ours = { .sa_handler = note, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
+  sigemptyset(&ours.sa_mask);
+  if (sigaction(signal, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_IGN) return;
+  sigaction(signal, &ours, NULL);
+}
+
+void sdm_catch_signals(void) {
+  catch_one(SIGINT);
+  catch_one(SIGTERM);
+  catch_one(SIGHUP);
+}
+
+int sdm_caught_signal(void) { return caught; }

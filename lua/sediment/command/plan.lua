@@ -1,0 +1,114 @@
+-- The difference between topics as a file defines them and those of a store, and making it.
+--
+-- Values are compared as they work: "7d" is 604800000, and a config that is defined as what it is by default is no difference. What the
+-- store has and the file does not name, topics as well as configs, is left alone unless that was asked for.
+local text = require "sediment.command.text"
+
+local plan = {}
+
+local function sorted(set)
+  local names = {}
+  for name in pairs(set) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+local function fewer(name, has, wants)
+  local message = "topic '%s' has %d partitions, %d are defined: partitions cannot be taken away; nothing was changed"
+  return nil, message:format(name, has, wants), "policy"
+end
+
+-- What of a topic differs: { kind = "alter", name=, set = { config = value }, reset = { config, ... }, lines = { text, ... } }; "same" when
+-- nothing does. nil, message, code.
+local function compare(topic, definition, reset)
+  local name, set, lines, back = definition.name, {}, {}, {}
+  local described, message, code = topic:describe()
+  if not described then return nil, message, code end
+  local count, wanted = topic:partitions(), definition.partitions
+  if wanted and wanted < count then return fewer(name, count, wanted) end
+  if wanted and wanted > count then
+    set.partitions, lines[1] = wanted, ("~ %s: partitions %d -> %d"):format(name, count, wanted)
+  end
+  for _, config in ipairs(sorted(described)) do
+    local new, old = definition.config[config], described[config]
+    if new ~= nil and new ~= old.value then
+      set[config] = new
+      lines[#lines + 1] = ("~ %s: %s %s (%s) -> %s"):format(name, config, text.value(old.value), old.source, text.value(new))
+    elseif new == nil and old.source == "topic" then
+      if reset then back[#back + 1] = config end
+      lines[#lines + 1] = ("%s %s: %s %s %s"):format(reset and "~" or " ", name, config, text.value(old.value),
+        reset and "-> the store's default" or "is not in the file")
+    end
+  end
+  return { kind = (next(set) or back[1]) and "alter" or "same", name = name, set = set, reset = back, lines = lines }
+end
+
+local function new_topic(definition)
+  local parts = { text.count(definition.partitions or 1, "partition") }
+  for _, config in ipairs(sorted(definition.config)) do
+    parts[#parts + 1] = config .. " " .. text.value(definition.config[config])
+  end
+  return { kind = "make", name = definition.name, given = definition.given,
+           lines = { ("+ %s: %s"):format(definition.name, table.concat(parts, ", ")) } }
+end
+
+local function step_of(store, definition, options)
+  local topic, message, code
+  if store then topic, message, code = store:topic(definition.name) end
+  if topic then return compare(topic, definition, options.reset) end
+  if not store or code == "unknown_topic" then return new_topic(definition) end
+  return nil, message, code
+end
+
+-- Those of the store that nobody defines. Its own, such as __consumer_offsets, are nobody's business.
+local function add_unlisted(steps, store, definitions, delete)
+  local names, message, code = store:topics()
+  if not names then return nil, message, code end
+  local defined = {}
+  for _, d in ipairs(definitions) do defined[d.name] = true end
+  for _, name in ipairs(names) do
+    if not defined[name] and not name:find "^__" then
+      steps[#steps + 1] = delete and { kind = "delete", name = name, lines = { "- " .. name } }
+        or { kind = "same", name = name, lines = { "  " .. name .. " is not in the file" } }
+    end
+  end
+  return true
+end
+
+--- What must be done: a list of steps, each with `kind` ("make", "alter", "delete", "same"), `name` and `lines` that show it. Nothing is
+--- changed. Without a store all is new. Options: all = true, also what is not defined is told; delete = true, such topics go; reset = true,
+--- such configs go back to their default. nil, message, code.
+function plan.make(store, definitions, options)
+  local steps = {}
+  for _, definition in ipairs(definitions) do
+    local step, message, code = step_of(store, definition, options)
+    if not step then return nil, message, code end
+    steps[#steps + 1] = step
+  end
+  if store and options.all then
+    local done, message, code = add_unlisted(steps, store, definitions, options.delete)
+    if not done then return nil, message, code end
+  end
+  return steps
+end
+
+local PERFORM = {
+  make = function(store, step) return store:topic(step.name, step.given) end,
+  alter = function(store, step)
+    local topic, message, code = store:topic(step.name)
+    if not topic then return nil, message, code end
+    return topic:alter(step.set, step.reset)
+  end,
+  delete = function(store, step) return store:delete_topic(step.name, { if_exists = true }) end,
+  same = function() return true end,
+}
+
+--- Makes one. nil, message, code; also of what the library refuses as a mistake, such as configs that contradict those that stay.
+function plan.perform(store, step)
+  local ok, done, message, code = pcall(PERFORM[step.kind], store, step)
+  if ok and done then return true end
+  if not ok then message = tostring(done) end
+  return nil, ("topic '%s': %s"):format(step.name, message), code
+end
+
+return plan

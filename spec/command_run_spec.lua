@@ -1,0 +1,582 @@
+-- sediment run: what a script is given, what is committed, and how a run ends.
+local sediment = require "sediment"
+local core = require "sediment.core"
+local source = require "sediment.command.source"
+local disk = require "disk"
+local scripts = require "scripts"
+local support = require "support"
+
+local COUNT = [[
+return {
+  topics = { "t" },
+  init = function(state) state.n = 0 end,
+  on_record = function(record, state) state.n = state.n + 1 state.last = record.value end,
+  on_done = function(state) print(state.n, state.last) end,
+}]]
+
+describe("sediment run", function()
+  local directory, store
+
+  before_each(function()
+    directory = support.foreign():gsub("/$", "")
+    store = support.open(directory .. "/store")
+  end)
+  after_each(support.cleanup)
+
+  local function write(text, name) disk.write(directory .. "/" .. (name or "s.lua"), text) end
+  local function run(...) return scripts.sediment(directory, "run", "s.lua", "--store", "store", ...) end
+
+  -- A topic with values 1 to count.
+  local function fill(count, config)
+    local topic = store:topic("t", config or {})
+    for i = 1, count do topic:append("k" .. i % 3, tostring(i)) end
+    return topic
+  end
+
+  local function committed(group, p)
+    local known = store:group(group or "s")
+    return known and known.offsets.t and known.offsets.t[p or 0] and known.offsets.t[p or 0].offset
+  end
+
+  it("gives every record to on_record, and goes on where it was", function()
+    local topic = fill(5)
+    write(COUNT)
+    local said, complaint, status = run()
+    assert.same({ "5\t5\n", 0 }, { said, status })
+    assert.matches("^sediment run: 5 records in %d+%.%d s; committed for group s\n$", complaint)
+    assert.equal(5, committed())
+    topic:append("k", "6")
+    assert.equal("1\t6\n", (run()))
+    assert.equal("0\tnil\n", (run()))
+    assert.equal(6, committed())
+  end)
+
+  it("gives it whole records, of all partitions in their order", function()
+    local topic = store:topic("t", { partitions = 3 })
+    for i = 1, 30 do topic:append(nil, i, { partition = i % 3, headers = { { "h", "x" } }, timestamp = 1700000000000 + i }) end
+    topic:append("k", nil, { partition = 0 })
+    write [[
+      local last = {}
+      return { topics = { "t" }, on_record = function(r)
+        assert(r.offset == (last[r.partition] or -1) + 1)
+        last[r.partition] = r.offset
+        if r.value then assert(r.headers[1][2] == "x" and r.timestamp == 1700000000000 + r.value) else print("tombstone", r.key) end
+      end }]]
+    local said, _, status = run()
+    assert.same({ "tombstone\tk\n", 0 }, { said, status })
+    assert.same({ 11, 10, 10 }, { committed("s", 0), committed("s", 1), committed("s", 2) })
+  end)
+
+  it("makes the topics that the script defines, and changes none", function()
+    store:topic("old", { retention_ms = 5000 })
+    write [[return { topics = { t = { partitions = 2, cleanup_policy = "compact" }, old = { retention_ms = "1d" } },
+      from = { "t" }, on_record = print }]]
+    local _, complaint, status = run()
+    assert.equal(0, status)
+    assert.same({ 2, "compact" }, { store:topic("t"):partitions(), store:topic("t"):config()["cleanup.policy"] })
+    assert.equal(5000, store:topic("old"):config()["retention.ms"])
+    assert.matches("topic 'old' is not as the script defines it; `sediment apply %-%-dry%-run s.lua` tells how\n", complaint)
+    assert.is_nil(complaint:find "topic 't'")
+  end)
+
+  it("keeps a state for each key, when there is a key function", function()
+    fill(10)
+    write [[return {
+      topics = { "t" },
+      key = function(r) if r.value ~= "3" then return r.key end end,
+      init = function(state, store, key) state.name, state.n = key:upper() .. (store:topic "t":partitions()), 0 end,
+      on_record = function(_, state) state.n = state.n + 1 end,
+      on_done = function(states) print(states.k0.name, states.k0.n, states.k1.n, states.k2.n) end,
+    }]]
+    assert.equal("K01\t2\t4\t3\n", (run()))
+  end)
+
+  it("gives the script the store, and its arguments", function()
+    fill(3)
+    write [[
+      local factor = ...
+      local out
+      return { topics = { "t", out = {} }, from = { "t" },
+        init = function(_, store) out = store:topic "out" end,
+        on_record = function(r) assert(out:append(r.key, r.value * factor)) end }]]
+    assert.equal(0, select(3, run "2"))
+    assert.equal("k1=2 k2=4 k0=6", support.words(store:topic("out"):records()))
+  end)
+
+  it("ends where the logs ended when it began, though the script appends to them", function()
+    local topic = fill(3)
+    write [[local t; return { topics = { "t" }, init = function(_, store) t = store:topic "t" end,
+      on_record = function(r) assert(t:append(r.key, r.value .. "+")) end }]]
+    assert.equal(0, select(3, run()))
+    assert.equal(6, topic:latest())
+  end)
+
+  -- ---------------------------------------------------------------------------------------------------------------------- failures
+
+  local PICKY = [[
+    local n = 0
+    return { topics = { "t" }, commit_every = 2,
+      on_record = function(r)
+        n = n + 1
+        local sum = r.value + 1
+      end, OTHER
+      on_done = function() print(n) end }]]
+
+  local function fill_with_bad()
+    local topic = fill(5)
+    topic:append("k\n", "six", { headers = { { "h", "x" } } })
+    topic:append("k", "7")
+    return topic
+  end
+
+  it("ends at a record that the script fails on: with the line, the record, and what was before it committed", function()
+    fill_with_bad()
+    write((PICKY:gsub("OTHER", "")))
+    for _ = 1, 2 do
+      local said, complaint, status = run "-q"
+      assert.same({ "", 1 }, { said, status })
+      assert.matches("^sediment run: s%.lua:5: attempt to [^\n]*\n  in record t%-0@5, key \"k\\n\"\n" ..
+        "  what came before is committed; the next run goes on there\n$", complaint)
+      assert.equal(5, committed())
+    end
+  end)
+
+  it("puts such a record aside, when there is a topic for that", function()
+    fill_with_bad()
+    write((PICKY:gsub("OTHER", 'dead_letter = "dead",')))
+    local said, complaint, status = run()
+    assert.same({ "7\n", 0 }, { said, status })
+    assert.matches("7 records in [%d.]+ s, 1 put aside in dead; committed for group s\n", complaint)
+    assert.equal(7, committed())
+    local dead = support.collect(store:topic("dead"):records())
+    assert.equal(1, #dead)
+    assert.same({ "k\n", "six" }, { dead[1].key, dead[1].value })
+    local headers = dead[1].headers
+    assert.matches("^s.lua:5: attempt to ", table.remove(headers)[2])
+    assert.same({ { "h", "x" }, { "__connect.errors.topic", "t" }, { "__connect.errors.partition", "0" },
+      { "__connect.errors.offset", "5" } }, headers)
+  end)
+
+  it("ends when it cannot put a record aside", function()
+    store:topic("dead", { cleanup_policy = "compact" })
+    local topic = fill(1)
+    topic:append(nil, "x")
+    write((PICKY:gsub("OTHER", 'dead_letter = "dead",')))
+    local _, complaint, status = run()
+    assert.equal(1, status)
+    assert.matches("it cannot be put aside in dead: .*\n  in record t%-0@1, key none\n", complaint)
+    assert.equal(1, committed())
+  end)
+
+  it("puts a record aside as it was, whatever the script has made of it", function()
+    store:topic("t", { partitions = 2 }):append("k", "v", { partition = 1, headers = { { "h" } } })
+    write [[return { topics = { "t", dead = {} }, dead_letter = "dead", on_record = function(r)
+      for name in pairs(r) do r[name] = nil end
+      r.partition, r.offset = 0, 77
+      error "no"
+    end }]]
+    assert.equal(0, select(3, run()))
+    local dead = support.collect(store:topic("dead"):records())[1]
+    assert.same({ "k", "v", { "h" }, { "__connect.errors.topic", "t" }, { "__connect.errors.partition", "1" },
+      { "__connect.errors.offset", "0" } }, { dead.key, dead.value, (table.unpack or unpack)(dead.headers, 1, 4) })
+    assert.equal(1, committed("s", 1))
+    assert.equal(0, committed("s", 0))
+  end)
+
+  it("tells the script's line of what the library answers, and of other errors", function()
+    fill(1)
+    local function complains(body, expected)
+      write("return { topics = { 't' },\n on_record = function(r)\n" .. body .. "\n end }")
+      local _, complaint, status = run "-q"
+      assert.equal(1, status)
+      local message = "sediment run: " .. expected .. "\n  in record t-0@0, key \"k1\"\n"
+      assert.equal(message, complaint:sub(1, #message))
+    end
+    complains("error 'no'", "s.lua:3: no")
+    complains("error('no', 0)", "s.lua:3: no")
+    complains("assert(nil, 'disk full')", "s.lua:3: disk full")
+    complains("local function f()\n error { 1 }\n end f() return 1", "s.lua:4: an error that is a table")
+    complains("error(setmetatable({}, { __tostring = function() return 'an object' end }))", "s.lua:3: an object")
+    complains("string.rep()", "s.lua:3: bad argument #1 to 'rep' (string expected, got no value)")
+  end)
+
+  it("tells where else a script fails", function()
+    fill(1)
+    local function complains(text, expected)
+      write(text)
+      local said, complaint, status = run "-q"
+      assert.same({ "", 1 }, { said, status })
+      assert.equal("sediment run: " .. expected .. "\n", complaint)
+    end
+    local function script(fields) return "return { topics = { 't' }, on_record = print,\n" .. fields .. " }" end
+    complains(script "init = function() error 'no' end", "s.lua:2: no\n  in init")
+    complains(script "on_record = function() end, on_done = function() error 'no' end",
+      "s.lua:2: no\n  in on_done; what came since the last commit is not committed")
+    assert.is_nil(committed())
+    complains(script "key = function() error 'no' end", "s.lua:2: no\n  in record t-0@0, key \"k1\"\n" ..
+      "  what came before is committed; the next run goes on there")
+    complains(script "key = function() return {} end", "s.lua: key: a string or a number expected, got table\n" ..
+      "  in record t-0@0, key \"k1\"\n  what came before is committed; the next run goes on there")
+    complains("error 'no'", "s.lua:1: no")
+    complains("\nreturn {", jit and "s.lua:2: unexpected symbol near '<eof>'" or "s.lua:2: unexpected symbol near <eof>")
+    complains("return 1", "s.lua: it returns a number; a table expected")
+    complains(script "on_recrod = 1", "s.lua: there is no field 'on_recrod'")
+    complains("return {}", "s.lua: on_record: function expected, got nil")
+    complains(script "commit_every = 0", "s.lua: commit_every: a whole number of 1 or more, or false, expected")
+    complains(script "commit_every = 'x'", "s.lua: commit_every: false or number expected, got 'x'")
+    complains(script "on_corrupt = 'ignore'", "s.lua: on_corrupt: \"fail\" or \"skip\" or function expected, got 'ignore'")
+    complains(script "isolation = 'x'", "s.lua: isolation: \"committed\" or \"uncommitted\" expected, got 'x'")
+    complains(script "init = 5", "s.lua: init: function expected, got 5")
+    complains(script "topics = {}", "s.lua: it reads nothing: topics or from expected")
+    complains(script "topics = { x = { retention = 1 } }",
+      "s.lua: topic 'x': config 'retention': there is no topic config of that name; did you mean 'retention.ms'?")
+    complains(script "topics = { x = 1 }", "s.lua: topic 'x': a table of configs expected, got number")
+    complains(script "topics = { 1 }", "s.lua: topics: [1]: a topic's name expected, got 1")
+    complains(script "from = { {} }", "s.lua: from: [1]: a topic's name expected, got table")
+    complains(script "dead_letter = 't'", "s.lua: dead_letter: it is a topic that is read")
+    complains(script "topics = { 'none' }", "there is no topic 'none'; give a config, even {}, to create it")
+  end)
+
+  it("fails at damage, unless the script says otherwise", function()
+    support.damaged()
+    local topic = store:topic("t", {})
+    for i = 1, 3 do topic:append_batch { { key = "k", value = "value " .. i } } end
+    topic:roll()
+    topic:append("k", "last")
+    store:close()
+    local log = directory .. "/store/t-0/" .. disk.log(0)
+    disk.write(log, (disk.read(log):gsub("value 2", "value X")))
+    write(COUNT)
+    local said, complaint, status = run "-q"
+    assert.same({ "", 1 }, { said, status })
+    assert.matches("offsets 1 to 1", complaint)
+    write((COUNT:gsub("topics", "on_corrupt = function(t, p, from, to) print(t, p, from, to) end, topics", 1)))
+    assert.equal("t\t0\t1\t2\n2\tlast\n", (run "-q"))
+    write((COUNT:gsub("topics", "on_corrupt = function() error 'no' end, topics", 1)))
+    assert.equal("sediment run: s.lua:2: no\n  what came before is committed; the next run goes on there\n",
+      select(2, run("-q", "--from", "earliest")))
+    write((COUNT:gsub("topics", "on_corrupt = 'skip', topics", 1)))
+    assert.equal("3\tlast\n", (run("-q", "--from", "earliest")))
+    assert.equal("3\tlast\n", (scripts.sediment(directory, "run", "s.lua", "--partition", "store/t-0")))
+    store = support.open(directory .. "/store")
+  end)
+
+  it("tells of deletions that a compaction took before they were read", function()
+    local topic = fill(3, { cleanup_policy = "compact", delete_retention_ms = 0, file_delete_delay_ms = 0 })
+    write(COUNT)
+    assert.equal(0, select(3, run()))
+    topic:append("k1")
+    topic:roll()
+    for _ = 1, 3 do
+      topic:compact { force = true }
+      support.now = support.now + 1000
+    end
+    local _, complaint, status = run "-q"
+    assert.equal(1, status)
+    assert.matches("compacted away .*\n  %(%-%-from earliest begins anew%)\n", complaint)
+    assert.equal("2\t3\n", (run("--from", "earliest")))
+    assert.equal("0\tnil\n", (run()))
+  end)
+
+  -- ------------------------------------------------------------------------------------------------------------------- where it begins
+
+  it("begins where it is told to, and goes on from there", function()
+    local topic = store:topic("t", { retention_ms = -1, message_timestamp_after_max_ms = "36500d" })
+    for i = 1, 10 do topic:append("k", i, { timestamp = 1700000000000 + i * 1000 }) end
+    write(COUNT)
+    assert.equal("10\t10\n", (run()))
+    for from, count in pairs { earliest = 10, latest = 0, ["4"] = 6, ["10"] = 0, ["@1700000003000"] = 8, ["2023-11-14T22:13:25Z"] = 6,
+      ["2023-11-15"] = 0, ["1s"] = 0, committed = 0 } do
+      assert.equal(count .. "\t" .. (count > 0 and "10" or "nil") .. "\n", (run("--from", from)), from)
+      assert.equal("0\tnil\n", (run()))
+    end
+    local _, complaint, status = run("-q", "--from", "11")
+    assert.same({ "sediment run: t-0: offset 11 is not within the log, which has 0 to 10\n", 1 }, { complaint, status })
+    for _, bad in ipairs { "yesterday", "-1", "2026-13-01", "1.5", "5 m" } do assert.equal(2, select(3, run("--from", bad)), bad) end
+  end)
+
+  it("moves no group that others read for", function()
+    fill(3)
+    write(COUNT)
+    local other = assert(store:consumer { group = "s", topics = { "t" } })
+    local _, complaint, status = run("--from", "earliest")
+    assert.same({ "sediment run: group 's' has other members now; --from moves it when they have ended\n", 1 }, { complaint, status })
+    other:close()
+    assert.equal(0, select(3, run("--from", "earliest")))
+  end)
+
+  it("has the group that it is told, or none", function()
+    fill(3)
+    write(COUNT)
+    assert.equal("3\t3\n", (run("--group", "g")))
+    assert.equal("3\t3\n", (run "--no-commit"))
+    assert.same({ "g" }, store:groups())
+    write((COUNT:gsub("topics", "group = 'own', topics", 1)))
+    assert.equal("3\t3\n", (run()))
+    assert.same({ "g", "own" }, store:groups())
+    assert.equal(2, select(3, run("--no-commit", "--from", "committed")))
+  end)
+
+  it("commits its own partitions when one went to another member meanwhile", function()
+    local topic = store:topic("t", { partitions = 2 })
+    for i = 1, 10 do topic:append("k", i, { partition = i % 2 }) end
+    write [[
+      local FAILS = ...
+      local n, other, open = 0, nil, nil
+      return { topics = { "t" }, init = function(_, store) open = store end, on_record = function(r)
+        n = n + 1
+        if n == 8 then other = assert(open:consumer { group = "s", topics = { "t" } }) end
+        if n == 10 and FAILS then error "no" end
+      end, on_done = function() print(n) end }]]
+    assert.equal("10\n", (run()))
+    assert.same({ 5, nil }, { committed("s", 0), committed("s", 1) })
+    assert(store:delete_group "s")
+    assert.equal(1, select(3, run "fails"))
+    assert.same({ 5, nil }, { committed("s", 0), committed("s", 1) })
+  end)
+
+  it("commits every so many, or only at the end", function()
+    fill(7)
+    local function noted(every)
+      write("local n = 0 return { topics = { 't' }, commit_every = " .. every .. [[, on_record = function(r)
+        n = n + 1
+        if n == 6 then os.execute "kill -9 $PPID" end
+      end }]])
+      run("--group", "g" .. every)
+      return committed("g" .. every)
+    end
+    assert.equal(3, noted "3")
+    assert.equal(5, noted "1")
+    assert.is_nil(noted "100")
+    assert.is_nil(noted "false")
+    write "local n = 0 return { topics = { 't' }, commit_every = false, on_record = function(r) n = n + 1 assert(n < 6) end }"
+    assert.equal(1, select(3, run()))
+    assert.is_nil(committed())
+  end)
+
+  -- ----------------------------------------------------------------------------------------------------------------- signals and death
+
+  local FOLLOWER = [[
+    io.stdout:setvbuf "line"
+    return { topics = { "t" }, init = function() io.write "begun\n" end,
+      on_record = function(r) io.write(r.value, "\n") end, on_done = function() print "done" end }]]
+
+  local function lines_until(pipe, last)
+    local lines = {}
+    for line in pipe:lines() do
+      lines[#lines + 1] = line
+      if line == last then break end
+    end
+    return table.concat(lines, " ")
+  end
+
+  for name, status in pairs { INT = 130, TERM = 143, HUP = 129 } do
+    it("follows until a signal comes, and then ends in order: " .. name, function()
+      local topic = fill(2)
+      write(FOLLOWER)
+      local pipe, pid = scripts.start_sediment(directory, "run", "s.lua", "--store", "store", "--follow", "-q")
+      assert.equal("begun 1 2", lines_until(pipe, "2"))
+      topic:append("k", "more")
+      assert.equal("more", lines_until(pipe, "more"))
+      assert.equal(0, disk.run(("kill -%s %d"):format(name, pid)))
+      assert.equal("done status " .. status, lines_until(pipe))
+      pipe:close()
+      assert.equal(3, committed())
+      assert.equal(0, store:group("s").members)
+    end)
+  end
+
+  it("commits what was handled when a signal comes in the middle", function()
+    fill(10)
+    write [[
+      io.stdout:setvbuf "line"
+      local n = 0
+      return { topics = { "t" }, on_record = function(r)
+        n = n + 1
+        if n == 4 then os.execute "kill -TERM $PPID" end
+      end, on_done = function() print(n) end }]]
+    local said, _, status = run()
+    assert.same({ "4\n", 143, 4 }, { said, status, committed() })
+  end)
+
+  -- Whether a process has a handler for SIGINT.
+  local function catches(pid)
+    local mask = disk.read(("/proc/%d/status"):format(pid)):match "SigCgt:%s*%x*(%x)\n"
+    return math.floor(tonumber(mask, 16) / 2) % 2 == 1
+  end
+
+  it("ends at once at a second signal", function()
+    fill(1)
+    write [[io.stdout:setvbuf "no" return { topics = { "t" }, on_record = function() print "in" while true do end end }]]
+    local pipe, pid = scripts.start_sediment(directory, "run", "s.lua", "--store", "store", "-q")
+    assert.equal("in", pipe:read "*l")
+    assert.is_true(catches(pid))
+    disk.run("kill -INT " .. pid)
+    while catches(pid) do end                                     -- the first has arrived
+    disk.run("kill -INT " .. pid)
+    assert.equal("status 130", pipe:read "*l")
+    pipe:close()
+    assert.is_nil(committed())
+  end)
+
+  it("leaves nothing out when it is killed again and again", function()
+    local total = 300
+    local topic = store:topic("t", { partitions = 3 })
+    for i = 1, total do topic:append("k" .. i, tostring(i)) end
+    write [[
+      local ledger, dies = io.open("ledger", "a"), tonumber((...))
+      local n = 0
+      return { topics = { "t" }, commit_every = 10, on_record = function(r)
+        ledger:write(r.value, "\n")
+        n = n + 1
+        if n == dies then
+          ledger:flush()
+          os.execute "kill -9 $PPID"
+        end
+      end, on_done = function() ledger:close() end }]]
+    local status
+    for round = 1, 100 do
+      status = select(3, run(tostring(11 + round * 7 % 30)))
+      if status == 0 then break end
+      assert.equal(137, status)
+    end
+    assert.equal(0, status)
+    local seen, count = {}, 0
+    for line in disk.read(directory .. "/ledger"):gmatch "[^\n]+" do
+      if not seen[line] then seen[line], count = true, count + 1 end
+    end
+    assert.equal(total, count)
+    assert.equal(0, store:consumer({ group = "s", topics = { "t" } }):lag().total)
+  end)
+
+  it("shares the partitions with another run of the script", function()
+    local topic = store:topic("t", { partitions = 2 })
+    write [[
+      local name = ...
+      io.stdout:setvbuf "line"
+      return { topics = { "t" }, init = function() print "begun" end, on_record = function(r)
+        local ledger = io.open("ledger", "a")
+        ledger:write(name, r.partition, "\n")
+        ledger:close()
+      end }]]
+    local pipes, pids = {}, {}
+    for i, name in ipairs { "a", "b" } do
+      pipes[i], pids[i] = scripts.start_sediment(directory, "run", "s.lua", name, "--store", "store", "--follow", "-q")
+      assert.equal("begun", pipes[i]:read "*l")
+    end
+    assert.equal(2, store:group("s").members)
+    -- One of the two may just have looked who is there when the first records come.
+    local said, commits
+    repeat
+      for p = 0, 1 do topic:append("k", "v", { partition = p }) end
+      for p = 0, 1 do
+        while (committed("s", p) or 0) < topic:latest(p) do
+          commits = commits or store:topic "__consumer_offsets"
+          if commits then commits:wait(commits:latest(), 50) end
+        end
+      end
+      said = disk.read(directory .. "/ledger")
+    until said:find "a" and said:find "b"
+    assert.is_truthy(said:find "a0\n.*b1\n" or said:find "b1\n.*a0\n" or said:find "a1\n.*b0\n" or said:find "b0\n.*a1\n")
+    for i = 1, 2 do
+      disk.run("kill -INT " .. pids[i])
+      assert.equal("status 130", lines_until(pipes[i]))
+      pipes[i]:close()
+    end
+  end)
+
+  -- ------------------------------------------------------------------------------------------------------------------------- progress
+
+  local function on_terminal(...)
+    local command = scripts.sediment_command(directory, "run", "s.lua", "--store", "store", ...)
+    return scripts.shell("script -qec " .. scripts.quote(command) .. " /dev/null < /dev/null")
+  end
+
+  local has_script = disk.run "script -qec true /dev/null > /dev/null 2>&1 < /dev/null" == 0
+  local it_on_terminal = has_script and it or pending
+
+  it_on_terminal("shows on a terminal how far it is, out of the way of what the script prints", function()
+    fill(1000)
+    write [[return { topics = { "t" }, on_record = function(r) if r.value == "600" then print "half" end end }]]
+    local said = on_terminal()
+    assert.matches("^\r ..%% %[=* +%] 1 record, [%d,]+/s, [%d.]+ MB/s, lag %d+", said)
+    assert.matches("\27%[Khalf\r\n", said)
+    assert.matches("\nsediment run: 1,000 records in [%d.]+ s[^\n]*; committed for group s\r\n$", said)
+    for line in said:gmatch "\r([^\r\n]*)\27%[K" do assert.is_true(#line < 80, line) end
+  end)
+
+  it_on_terminal("shows nothing when it is to be quiet", function()
+    fill(10)
+    write(COUNT)
+    assert.equal("10\t10\r\n", on_terminal "-q")
+  end)
+
+  -- ----------------------------------------------------------------------------------------------------------------- bare directories
+
+  describe("over a partition's folder", function()
+    local function over(dir, ...) return scripts.sediment(directory, "run", "s.lua", "--partition", dir, ...) end
+
+    it("of a broker gives what the library reads, and changes nothing", function()
+      local folder = support.kafka_directory "spanning"
+      local before = disk.fingerprint(folder)
+      local partition = assert(sediment.open_partition(folder))
+      local expected = {}
+      for offset, key, value in partition:records() do
+        expected[#expected + 1] = ("%d %d %d"):format(offset, #(key or ""), #(value or ""))
+      end
+      partition:close()
+      write [[return { on_record = function(r) print(("%d %d %d"):format(r.offset, #(r.key or ""), #(r.value or ""))) end }]]
+      local said, complaint, status = over(folder)
+      assert.equal(0, status, complaint)
+      assert.equal(table.concat(expected, "\n") .. "\n", said)
+      assert.is_true(#expected > 1)
+      assert.equal(before, disk.fingerprint(folder))
+    end)
+
+    it("knows the topic and the partition by its name, and where to begin", function()
+      local topic = store:topic("a-b", { partitions = 3 })
+      for i = 1, 4 do topic:append("k", i, { partition = 2 }) end
+      topic:flush(2)
+      write [[return { on_record = function(r) print(r.topic, r.partition, r.offset, r.value) end }]]
+      assert.equal("a-b\t2\t3\t4\n", (over("store/a-b-2/", "--from", "3")))
+      assert.equal("", (over("store/a-b-2", "--from", "latest")))
+      assert.equal(1, select(3, over("store/a-b-2", "--from", "5")))
+      assert.equal(2, select(3, over("store/a-b-2", "--from", "committed")))
+      assert.equal(2, select(3, over("store/a-b-2", "--group", "g")))
+      assert.equal(1, select(3, over "nowhere"))
+      assert.same({}, store:groups())
+    end)
+
+    it("ends at what the script fails on", function()
+      local topic = fill(2)
+      topic:append("k", "x")
+      topic:flush()
+      write((PICKY:gsub("OTHER", 'dead_letter = "dead",')))
+      local _, complaint, status = over("store/t-0", "-q")
+      assert.equal(1, status)
+      assert.matches("s.lua:5: .*\n  in record t%-0@2, key \"k\"\n$", complaint)
+    end)
+
+    it("waits behind what is no record, instead of looking again and again", function()
+      local folder = support.kafka_directory "transactions"       -- its last transaction is open
+      local from = assert(source.of_partition(folder, {}))
+      assert.is_true(#from:read(500, 0) > 0)
+      local began = core.monotonic_ms()
+      assert.same({}, from:read(500, 30))
+      assert.is_true(core.monotonic_ms() - began >= 30)
+      from:close()
+    end)
+
+    it("follows what is appended", function()
+      local topic = fill(1)
+      write(FOLLOWER)
+      local pipe, pid = scripts.start_sediment(directory, "run", "s.lua", "--partition", "store/t-0", "--follow", "-q")
+      assert.equal("begun 1", lines_until(pipe, "1"))
+      topic:append("k", "2", { sync = true })
+      assert.equal("2", pipe:read "*l")
+      disk.run("kill -TERM " .. pid)
+      assert.equal("done status 143", lines_until(pipe))
+      pipe:close()
+    end)
+  end)
+end)
