@@ -314,7 +314,6 @@ int sdm_reader_open(sdm_log *l, int64_t from, int64_t to, unsigned flags, sdm_re
 ** message), SDM_IO, SDM_UNSUPPORTED (a codec), SDM_OFFSET_OUT_OF_RANGE (overtaken by deletion), SDM_CLOSED. */
 int sdm_reader_next(sdm_reader *r, sdm_record *out);
 int64_t sdm_reader_position(const sdm_reader *r);      /* offset that the next record has at least */
-int64_t sdm_reader_seen_end(const sdm_reader *r);         /* the log end that it has looked up to; an open transaction may keep it from that */
 
 /* After SDM_CORRUPT: goes on behind the damage, at the next batch that is whole and where it belongs. 0: no record with an offset in [*from, *to) comes any
 ** more, those that were given before left aside. A failure: the reader stands where it stood (SDM_CORRUPT: the list of segments itself is damaged). */

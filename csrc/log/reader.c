@@ -100,7 +100,6 @@ void sdm_reader_close(sdm_reader *r) {
 void sdm_reader_set_filter(sdm_reader *r, const sdm_reader_filter *filter) { r->filter = *filter; }
 
 int64_t sdm_reader_position(const sdm_reader *r) { return r->next; }
-int64_t sdm_reader_seen_end(const sdm_reader *r) { return r->seen_end; }
 
 /* ---- finding the segment ---- */
 

@@ -317,14 +317,6 @@ static int reader_position(lua_State *L) {
   return 1;
 }
 
-/* The log end that it has looked up to: what is new comes behind it. */
-static int reader_seen_end(lua_State *L) {
-  sdml_reader *r = sdml_self(L, SDML_READER);
-  if (!r->reader) return sdml_use_after_close(L, "reader");
-  sdml_pushint(L, sdm_reader_seen_end(r->reader));
-  return 1;
-}
-
 /* core.load(reader, values) -> number of keys | nil, message, code. Puts every record's value under its key into an empty table: for a
 ** reader that brings each key once. Tombstones are left out. */
 int sdml_reader_load(lua_State *L) {
@@ -349,7 +341,7 @@ int sdml_reader_load(lua_State *L) {
 
 void sdml_open_reader(lua_State *L) {
   static const luaL_Reg methods[] = {
-    { "next", reader_next }, { "more", reader_more }, { "skip", reader_skip }, { "position", reader_position }, { "seen_end", reader_seen_end }, { "close", reader_close }, { NULL, NULL },
+    { "next", reader_next }, { "more", reader_more }, { "skip", reader_skip }, { "position", reader_position }, { "close", reader_close }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = {
     { "__gc", reader_close }, { "__close", reader_close }, { "__tostring", reader_tostring }, { NULL, NULL },

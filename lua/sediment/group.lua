@@ -46,7 +46,8 @@ local function decode_owners(words)
   local owners = {}
   for i = 3, #words do
     local slot, number = words[i]:match "^(%S+):(%d+)$"
-    owners[i - 3] = { slot = slot_of(slot), number = tonumber(number) or 0 }
+    number = tonumber(number) or 0
+    owners[i - 3] = { slot = slot_of(slot), number = number < 2 ^ 53 and number or 0 }
   end
   return owners
 end
@@ -81,8 +82,8 @@ local function quotas(slots, count, held)
 end
 
 --- Divides a topic's partitions among the slots, given in order. Each keeps what it has (`before`: [p] = { slot=, number= }) up to its
---- share; what is left goes in ranges to those that lack some. From nothing that is Kafka's range assignment. `first`: the number of one that
---- has none yet, default 0.
+--- share; what is left goes in ranges to those that lack some. From nothing that is Kafka's range assignment. `first`: the number of one
+--- that has none yet, default 0.
 function group.assign(slots, count, before, first)
   local held, after, lacking = {}, {}, {}
   for _, slot in ipairs(slots) do held[slot] = 0 end
@@ -211,6 +212,7 @@ local function take_part(self, roster)
   if not text then return nil, token, why end
   self.token = token
   local members, before = decode(self.name, text)
+  if not find(members, self.id) then self.slot = nil end         -- of another file, which is gone
   local alive, message, code = living(self, roster, members)
   if not alive then return nil, message, code end
   local counts = {}

@@ -116,15 +116,13 @@ local function expire_commits(commits, now, keep_ms)
     done, message, code = commits:forget()              -- what is left is the group's own record
     return done and 0, message, code
   end
-  local done, since = nil, nil
+  local since
   since, message, code = commits:empty_since()
   if message then return nil, message, code end
+  local is_due, done = since and since + keep_ms <= now, true
   if not since then done, message, code = commits:note_empty(true, now)
-  elseif since + keep_ms <= now then
-    done, message, code = commits:forget()
-    return done and count(all), message, code
-  else done = true end
-  return done and 0, message, code
+  elseif is_due then done, message, code = commits:forget() end
+  return done and (is_due and count(all) or 0), message, code
 end
 
 -- How many offsets of one group went.

@@ -60,7 +60,7 @@ function offsets.decode_value(value)
   if version >= 4 then commit.metadata = r:take((r:varint() or 0) - 1) else commit.metadata = r:text() end
   commit.timestamp = r:i64()
   if version >= 4 then commit.topic_id = tagged_id(r) end
-  return commit.timestamp and commit
+  return r.at and commit.timestamp and commit or nil
 end
 
 -- The record of a group that has no members since then: no protocol, no leader, no members.

@@ -75,8 +75,10 @@ local RESYNC = "%s-%d: %s; forget what was made of this partition, and seek to \
 
 -- What a state that was made of the records below the position may have missed, or have too much; nil: nothing.
 local function missed_at(position, start, log_end, floor)
-  if position > log_end then return ("the log ends at offset %.0f, before the offset %.0f that was read"):format(log_end, position) end
-  if position < start then return ("records from offset %.0f on were deleted before they were read; the log begins at %.0f"):format(position, start) end
+  local cut = "the log ends at offset %.0f, before the offset %.0f that was read"
+  if position > log_end then return cut:format(log_end, position) end
+  local deleted = "records from offset %.0f on were deleted before they were read; the log begins at %.0f"
+  if position < start then return deleted:format(position, start) end
   local purged = "deletions up to offset %.0f were compacted away before they were read from offset %.0f on"
   return floor >= position and purged:format(floor, position) or nil
 end
@@ -103,7 +105,8 @@ function Share.locate(self, share)
   if share.topic_id ~= id then
     Share.stand(share, nil, nil)
     share.topic_id, share.committed = id, nil
-    if had then return nil, ("topic '%s' was deleted and made anew; the next call begins with the new one"):format(share.topic), "unknown_topic" end
+    local made_anew = "topic '%s' was deleted and made anew; the next call begins with the new one"
+    if had then return nil, made_anew:format(share.topic), "unknown_topic" end
   end
   if share.wants_resync then return want_resync(share, share.wants_resync) end
   if share.position then return topic end
