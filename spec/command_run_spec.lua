@@ -79,6 +79,37 @@ describe("sediment run", function()
     assert.is_nil(complaint:find "topic 't'")
   end)
 
+  it("leaves a topic that has more partitions than it defines, and reads them all", function()
+    store:topic("t", { partitions = 3 }):append("k", "v", { partition = 2 })
+    write [[return { topics = { t = { partitions = 1 }, "dead" }, dead_letter = "dead", on_record = function(r) print(r.partition) end }]]
+    store:topic("dead", {})
+    local said, complaint, status = run()
+    assert.same({ "2\n", 0 }, { said, status })
+    assert.matches("topic 't' is not as the script defines it", complaint, 1, true)
+  end)
+
+  it("commits nothing before what it printed is out", function()
+    fill(50)
+    write [[return { topics = { "t" }, commit_every = 10, on_record = function(r) io.write(r.value, "\n") end }]]
+    local function to(file, ...)
+      return scripts.shell("(" .. scripts.sediment_command(directory, ...) .. ") 2>&1 >> " .. file .. "; echo \"status $?\"")
+    end
+    assert.matches("cannot write to stdout: .*status 1\n", to("/dev/full", "run", "s.lua", "--store", "store", "-q"))
+    assert.is_nil(committed "s")
+    assert.matches("cannot write to stdout: .*status 1\n", to("/dev/full", "cat", "t", "--store", "store"))
+    write [[
+      return { topics = { "t" }, commit_every = 10, on_record = function(r)
+        io.write(r.value, "\n")
+        if r.offset == 25 then os.execute "kill -9 $PPID" end
+      end }
+    ]]
+    to(directory .. "/out", "run", "s.lua", "--store", "store", "-q")
+    local lines = {}
+    for line in io.lines(directory .. "/out") do lines[#lines + 1] = line end
+    assert.equal(committed "s", #lines)
+    assert.equal(20, #lines)
+  end)
+
   it("keeps a state for each key, when there is a key function", function()
     fill(10)
     write [[return {
@@ -233,7 +264,8 @@ describe("sediment run", function()
     complains(script "topics = { x = 1 }", "s.lua: topic 'x': a table of configs expected, got number")
     complains(script "topics = { 1 }", "s.lua: topics: [1]: a topic's name expected, got 1")
     complains(script "from = { {} }", "s.lua: from: [1]: a topic's name expected, got table")
-    complains(script "dead_letter = 't'", "s.lua: dead_letter: it is a topic that is read")
+    complains(script "from = { 't' }, dead_letter = 't'", "s.lua: dead_letter: it is a topic that is read")
+    complains(script "dead_letter = '__consumer_offsets'", "s.lua: dead_letter: it is the topic of commits")
     complains(script "topics = { 'none' }", "there is no topic 'none'; give a config, even {}, to create it")
   end)
 

@@ -190,6 +190,31 @@ describe("a consumer", function()
     assert.truthy(open_files() <= before + 100)
   end)
 
+  it("sees partitions that are added while it waits", function()
+    local added = io.popen("sleep 0.1; " .. disk.script(path .. ".lua", [[
+      local topic = require("sediment").open(arg[1], { background = false }):topic "t"
+      topic:alter { partitions = 3 }
+      topic:append("k", "v", { partition = 2 })
+    ]]) .. " " .. path)
+    local c, state = consumer(), assert(store:table "t")
+    assert.equal(2, c:poll { timeout_ms = 60000 }[1].partition)
+    assert.equal(1, state:wait(60000))
+    added:close()
+    topic = store:topic "t"
+    topic:alter { partitions = 4 }
+    topic:append("l", "v", { partition = 3 })
+    assert.equal(1, state:wait(60000))
+  end)
+
+  it("finds its commits in a topic that somebody has made without compaction", function()
+    store:topic("__consumer_offsets", {})
+    fill(1, 2)
+    local c = consumer { group = "g" }
+    c:poll()
+    assert.is_true(c:commit())
+    assert.equal("compact", store:topic "__consumer_offsets":config()["cleanup.policy"])
+  end)
+
   describe("is not kept from its work by", function()
     local function hostile(key, value)
       local c = consumer { group = "first" }

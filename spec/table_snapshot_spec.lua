@@ -393,6 +393,31 @@ describe("the snapshot of a state table", function()
     assert.same({}, files())
   end)
 
+  it("tells of what the log has no more before another one takes its place, and of another schema, too", function()
+    local copy, failing = {}, false
+    local function keep(key, new)
+      if failing and new == nil then error("the copy is down", 0) end
+      copy[key] = new
+    end
+    put(topic, "a=1 b=1 c=1")
+    leave { on_change = keep }
+    put(topic, "a- d=1")
+    clean()
+    failing = true
+    assert.equal("the copy is down", raised(open, { on_change = keep, snapshot_every = 1 }))
+    failing = false
+    local state = open { on_change = keep, snapshot_every = 1 }
+    assert.equal("resync", state:stats().note_code)
+    assert.same({ b = "1", c = "1", d = "1" }, copy)
+    state:close()
+    put(topic, "b-")
+    clean()
+    state = open { on_change = keep, schema = "another" }
+    assert.equal("unsupported", state:stats().note_code)
+    assert.same({ c = "1", d = "1" }, copy)
+    state:close()
+  end)
+
   it("knows which partition a key is of", function()
     topic:alter { partitions = 2 }
     topic:append("a", "1", { partition = 0 })

@@ -14,7 +14,7 @@ Consumer.__index = Consumer
 Consumer.__name = "sediment.consumer"
 
 local MAX_RECORDS, MAX_BYTES = 500, 50 * 1024 * 1024     -- Kafka's max.poll.records and fetch.max.bytes
-local SLICE = 50                                         -- milliseconds between looks for members that came and went
+local SLICE, LONE_SLICE = 50, 500                        -- milliseconds between looks for members; for new partitions alone
 
 -- ------------------------------------------------------------------------------------------------------------------------------ checks
 
@@ -112,7 +112,7 @@ end
 -- Until a share may have more, the members have changed, or the time is over.
 local function wait(self, left)
   local list = awaited(self)
-  return self.wait_any(list, math.min(left, self.member and SLICE or left))
+  return self.wait_any(list, math.min(left, self.member and SLICE or LONE_SLICE))
 end
 
 -- A missing topic is told of, and the others go on.

@@ -125,9 +125,16 @@ local function expire_commits(commits, now, keep_ms)
   return done and (is_due and count(all) or 0), message, code
 end
 
+-- Whether anything may be due, by what was seen without the group's lock: most groups have nothing, and cost nothing.
+local function may_be_due(g, now, keep_ms)
+  return next(g.stale) or not next(g.topics) or not g.empty_since or g.empty_since + keep_ms <= now
+end
+
 -- How many offsets of one group went.
 local function expire_group(store, name, g, now, keep_ms)
+  if not may_be_due(g, now, keep_ms) then return 0 end
   return group.alone(store, name, function(members)
+    if members > 0 and not next(g.stale) then return 0 end
     local commits = offsets.of_group(store, name)
     local done, message, code = commits:forget(g.stale)
     if not done then return nil, message, code end

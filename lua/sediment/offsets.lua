@@ -156,9 +156,20 @@ end
 
 -- ---------------------------------------------------------------------------------------------------------------------------- the topic
 
+-- Somebody may have made it as any topic is made: retention would take commits that are in use.
+local function compacted(topic)
+  local config, message, code = topic:config()
+  if not config then return nil, message, code end
+  if config["cleanup.policy"] == "compact" then return topic end
+  local done
+  done, message, code = topic:alter { cleanup_policy = "compact" }
+  return done and topic, message, code
+end
+
 --- The topic's handle; made when it is missing if `make`. nil alone: it is missing.
 local function open_topic(store, make)
   local topic, message, code = core.store.topic(store, offsets.TOPIC)
+  if topic and make then return compacted(topic) end
   if topic or code ~= "unknown_topic" then return topic, message, code end
   if not make then return nil end
   local count = core.option(store, "offsets.topic.num.partitions")

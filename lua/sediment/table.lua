@@ -236,10 +236,22 @@ end
 -- What wait waits for: a record behind the end that the last update has seen, in any partition.
 local function awaited(self)
   local list = {}
-  for p, position in pairs(self.positions) do
-    list[#list + 1], list[#list + 2], list[#list + 3] = self.topic, p, self.ends[p] or position
+  for p = 0, (self.topic:partitions() or 0) - 1 do
+    list[#list + 1], list[#list + 2], list[#list + 3] = self.topic, p, self.ends[p] or self.positions[p] or 0
   end
   return list
+end
+
+local LOOK_MS = 500                       -- between looks for partitions that were added
+
+local function wait_for_news(self, timeout_ms)
+  local until_ms = timeout_ms and core.monotonic_ms() + timeout_ms or math.huge
+  while true do
+    local left = math.max(0, until_ms - core.monotonic_ms())
+    local came, message, code = self.topic:partitions()
+    if came then came, message, code = core.wait_any(awaited(self), math.min(left, LOOK_MS)) end
+    if came ~= false or left <= LOOK_MS then return came, message, code end
+  end
 end
 
 --- Waits until something new is in any partition of the topic, whoever appended it, and reads it as `update` does. 0: nothing came in time,
@@ -252,7 +264,7 @@ function Table:wait(timeout_ms)
   check_open(self, "wait")
   check.timeout("wait", 1, timeout_ms, 2)
   if updating[self] then return alone(self) end
-  local came, message, code = core.wait_any(awaited(self), timeout_ms)
+  local came, message, code = wait_for_news(self, timeout_ms)
   if came == nil then return nil, message, code end
   if not came then return 0 end
   return alone(self, update)

@@ -97,8 +97,8 @@ local function go_on_from(self, saved)
   elseif count == 0 then let_go(self) end
 end
 
---- Begins a table with its snapshot, if there is one that it can go on from; else `note` and `note_code` tell why not. An old one that the
---- log has overtaken is kept, for tell_vanished.
+--- Begins a table with its snapshot, if there is one that it can go on from; else `note` and `note_code` tell why not. One that the log has
+--- overtaken, or of another schema, is kept for tell_vanished.
 function table_snapshot.restore(self, partitions)
   local saved, message, code = core.snapshot_open(self.topic, self.snapshot_name)
   if not saved then
@@ -109,7 +109,7 @@ function table_snapshot.restore(self, partitions)
   why, code = obstacle(self, saved, partitions)
   if not why then return go_on_from(self, saved) end
   self.note, self.note_code = "the snapshot " .. why, code
-  if code == "resync" and self.on_change then self.stale = saved else saved:close() end
+  if self.on_change and (code == "resync" or code == "unsupported") then self.stale = saved else saved:close() end
 end
 
 --- Tells of the keys that were in the snapshot and are not in the log any more: nobody else will.
@@ -180,9 +180,10 @@ function table_snapshot.save(self)
   return bytes, message, code
 end
 
---- Whether one is to be written without being asked for: what it costs goes with the number of keys, so as many records are to come first.
+--- Whether one is to be written without being asked for: what it costs goes with the number of keys, so as many records are to come
+--- first. Not before on_change has heard of what the last one had and the log has not.
 function table_snapshot.is_due(self)
-  return self.snapshot_name and self.unsaved and self.changes - self.saved_at >= math.max(self.snapshot_every, self.live)
+  return self.snapshot_name and self.unsaved and not self.stale and self.changes - self.saved_at >= math.max(self.snapshot_every, self.live)
 end
 
 return table_snapshot

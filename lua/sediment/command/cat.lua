@@ -55,8 +55,10 @@ local function print_all(from, given)
     for i, record in ipairs(list) do lines[i] = show(record) .. "\n" end
     io.write(table.concat(lines))
     left = left - #list
+    local done
+    done, message, code = text.flush()
+    if not done then return nil, message, code end
     if given.follow then
-      io.stdout:flush()
       if core.caught_signal() then return 128 + core.caught_signal() end
     elseif #list == 0 or from:is_done() then break end
   end

@@ -11,6 +11,8 @@ An embedded log store with Apache Kafka's semantics and bytes on disk. `sediment
 local EPILOG = [[
 Exit status: 0 done; 1 failed, or verify found damage; 2 wrong usage; 128 + N ended in order by signal N (130: Ctrl-C).]]
 
+local text = require "sediment.command.text"
+
 local function complain(who, message)
   io.stderr:write(who, ": ", message, "\n")
 end
@@ -42,7 +44,9 @@ end
 
 local function perform(module, given)
   local status, message, code = module.execute(given)
-  if status then return status end
+  local flushed, why = text.flush()
+  if status and flushed then return status end
+  message = message or why
   complain("sediment " .. given.command, message)
   return code == "usage" and 2 or 1
 end

@@ -20,12 +20,12 @@ end
 
 -- What of a topic differs: { kind = "alter", name=, set = { config = value }, reset = { config, ... }, lines = { text, ... } }; "same" when
 -- nothing does. nil, message, code.
-local function compare(topic, definition, reset)
-  local name, set, lines, back = definition.name, {}, {}, {}
+local function compare(topic, definition, options)
+  local name, set, lines, back, reset = definition.name, {}, {}, {}, options.reset
   local described, message, code = topic:describe()
   if not described then return nil, message, code end
   local count, wanted = topic:partitions(), definition.partitions
-  if wanted and wanted < count then return fewer(name, count, wanted) end
+  if wanted and wanted < count and not options.only_tell then return fewer(name, count, wanted) end
   if wanted and wanted > count then
     set.partitions, lines[1] = wanted, ("~ %s: partitions %d -> %d"):format(name, count, wanted)
   end
@@ -40,7 +40,8 @@ local function compare(topic, definition, reset)
         reset and "-> the store's default" or "is not in the file")
     end
   end
-  return { kind = (next(set) or back[1]) and "alter" or "same", name = name, set = set, reset = back, lines = lines }
+  local differs = next(set) or back[1] or (wanted and wanted < count)
+  return { kind = differs and "alter" or "same", name = name, set = set, reset = back, lines = lines }
 end
 
 local function new_topic(definition)
@@ -55,7 +56,7 @@ end
 local function step_of(store, definition, options)
   local topic, message, code
   if store then topic, message, code = store:topic(definition.name) end
-  if topic then return compare(topic, definition, options.reset) end
+  if topic then return compare(topic, definition, options) end
   if not store or code == "unknown_topic" then return new_topic(definition) end
   return nil, message, code
 end
@@ -77,7 +78,7 @@ end
 
 --- What must be done: a list of steps, each with `kind` ("make", "alter", "delete", "same"), `name` and `lines` that show it. Nothing is
 --- changed. Without a store all is new. Options: all = true, also what is not defined is told; delete = true, such topics go; reset = true,
---- such configs go back to their default. nil, message, code.
+--- such configs go back to their default; only_tell = true: nothing of it will be done, so nothing is refused. nil, message, code.
 function plan.make(store, definitions, options)
   local steps = {}
   for _, definition in ipairs(definitions) do

@@ -89,8 +89,14 @@ end
 
 -- ---------------------------------------------------------------------------------------------------------------------------- all of them
 
--- What is handled is committed; in the middle of what was read, that much of it.
+-- What is handled is committed; in the middle of what was read, that much of it. What the script has printed must not be lost behind it,
+-- and of what could not be written once a later flush says nothing.
 local function commit(self)
+  if not self.unwritten then
+    local flushed, why = text.flush()
+    self.unwritten = not flushed and why
+  end
+  if self.unwritten then return nil, self.unwritten, "io" end
   local done, message, code = self.source:commit(self.in_hand and self.handled or nil)
   if not done then return nil, "the commit failed: " .. message, code end
   self.handled, self.since = {}, 0
@@ -196,7 +202,7 @@ end
 
 -- Topics that are defined and missing are made. One that is there is never changed from here.
 local function make_topics(self)
-  local steps, message, code = plan.make(self.store, self.script.definitions, {})
+  local steps, message, code = plan.make(self.store, self.script.definitions, { only_tell = true })
   if not steps then return nil, message, code end
   for _, s in ipairs(steps) do
     if s.kind == "make" then

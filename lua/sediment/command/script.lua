@@ -4,6 +4,7 @@
 -- library answers to a call of the script's, such as `assert(topic:append(...))`.
 local core = require "sediment.core"
 local check = require "sediment.check"
+local offsets = require "sediment.offsets"
 
 local script = {}
 
@@ -155,11 +156,14 @@ local function to_read(given, names, definitions)
   end
   local from, message = names_in(given.from or names, "from")
   if not from then return nil, message end
-  for _, name in ipairs(from) do add(name) end
+  for _, name in ipairs(from) do
+    if given.from or name ~= given.dead_letter then add(name) end
+  end
   for _, d in ipairs(given.from and {} or definitions) do
     if d.name ~= given.dead_letter then add(d.name) end
   end
   if seen[given.dead_letter] then return nil, "dead_letter: it is a topic that is read" end
+  if given.dead_letter == offsets.TOPIC then return nil, "dead_letter: it is the topic of commits" end
   return list
 end
 

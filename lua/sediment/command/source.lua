@@ -187,7 +187,11 @@ end
 function Bare:seek(from)
   local start, log_end = self.start, self.partition:latest()
   if from == "earliest" then from = start elseif from == "latest" then from = log_end
-  elseif type(from) == "table" then from = self.partition:offset_for_time(from.time) or log_end end
+  elseif type(from) == "table" then
+    local offset, message, code = self.partition:offset_for_time(from.time)
+    if not offset and message then return nil, message, code end
+    from = offset or log_end
+  end
   if from < start or from > log_end then return outside(self.topic, self.number, from, start, log_end) end
   self.position, self.next = from, nil
   return true

@@ -1,6 +1,13 @@
 -- How the command writes numbers, times, bytes and tables, and reads times.
 local text = {}
 
+--- Sees to it that what was written is out of this process: nil, message, code when it cannot be.
+function text.flush()
+  local done, why = io.stdout:flush()
+  if done then return true end
+  return nil, "cannot write to stdout: " .. tostring(why), "io"
+end
+
 --- 221702 -> "221,702"
 function text.grouped(n)
   local digits = ("%.0f"):format(n):reverse():gsub("%d%d%d", "%0,"):reverse()
