@@ -1,6 +1,12 @@
 -- What memory.c runs while memory is short: a program that uses all of the Lua module. It is called with the store's folder and the
 -- ledger, a table { [partition] = { [offset] = value } } of what was acknowledged in topic "log"; it answers "memory" when it was told
 -- that memory is short, and raises when something else went wrong.
+
+-- LuaJIT's compiler is off: releases such as Debian 12's do not always survive that an allocation of the compiler's own fails, as it
+-- records or leaves a trace. That is not what is looked at here, and would be told as a crash of ours.
+local compiler = rawget(_G, "jit")
+if compiler then compiler.off() end
+
 local sediment = require "sediment"
 
 -- "out of memory" is why a sync failed whose record was appended.
