@@ -2,8 +2,8 @@
 -- ledger, a table { [partition] = { [offset] = value } } of what was acknowledged in topic "log"; it answers "memory" when it was told
 -- that memory is short, and raises when something else went wrong.
 
--- LuaJIT's compiler is off: releases such as Debian 12's do not always survive that an allocation of the compiler's own fails, as it
--- records or leaves a trace. That is not what is looked at here, and would be told as a crash of ours.
+-- LuaJIT's compiler is off: whether it survives that an allocation of its own fails, as it records or leaves a trace, is its own affair,
+-- and would be told as ours.
 local compiler = rawget(_G, "jit")
 if compiler then compiler.off() end
 
