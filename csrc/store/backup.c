@@ -64,13 +64,13 @@ static int open_mark(backup *b) {
   return rc == SDM_LOCKED ? sdm_fail(SDM_EXISTS, "%s is just being filled by another backup", b->to) : rc;
 }
 
-/* Another folder in a store would keep a broker from starting on it; and it would be copied into itself. */
 static bool lies_in(const char *path, const char *root) {
   size_t size = strlen(root);
   return strncmp(path, root, size) == 0 && (path[size] == 0 || path[size] == '/');
 }
 
-/* Itself, or the folder that it will be in. */
+/* Another folder in a store would keep a broker from starting on it, and it would be copied into itself: asked of the folder itself, or of the one that
+** it will be in. */
 static int check_outside(const backup *b) {
   const char *root = b->store->env.root;
   char *parent = sdm_strdup(b->to), *in = sdm_real_path(b->to), *real = sdm_real_path(root);
