@@ -110,7 +110,7 @@ int sdm_store_import(sdm_store *s, const char *topic, const char *dir, const sdm
 typedef struct sdm_maintain_report {
   int64_t rolled, sealed;                 /* segments rolled by age; stages sealed */
   int64_t segments, bytes;                /* that retention took */
-  int64_t cleaned, tombstones_removed, corrupt;   /* partitions cleaned; as in sdm_compact_report */
+  int64_t cleaned, tombstones_removed, corrupt, expired;   /* partitions cleaned; as in sdm_compact_report */
   int64_t uncleanable;                    /* compacted partitions that could not be cleaned, for damage (in `corrupt`, too) or a failure (in `failed`, too) */
   int64_t files_deleted;                  /* whose delay was over */
   int64_t flushed;                        /* partitions made durable (flush.ms) */
@@ -209,8 +209,78 @@ int sdm_topic_append(sdm_topic *t, const sdm_record *r, int32_t partition, unsig
 int sdm_topic_append_batch(sdm_topic *t, const sdm_record *records, size_t count, int32_t partition, sdm_codec codec, unsigned flags,
                            int64_t now, int64_t *first, int64_t *last, int32_t *where);
 
+/* ---- policy scripts ---- */
+
+/* A topic's config policy.script names a script that the store keeps. Retention asks it about each closed segment, compaction about each key. The library knows no
+** language: who embeds it says how a script is run; the Lua module does so for Lua. What a script cannot decide, for an error or for want of an engine, is
+** kept, and the retention or compaction fails with SDM_POLICY. Whatever a script says: the active segment stays, segments go from the oldest on without a gap, and a
+** key's last record stays unless it says DELETE. Then the key gets a tombstone at the end of the log, unless it has a newer record by then. */
+typedef enum sdm_verdict {
+  SDM_VERDICT_NONE,                       /* as the topic's configs say */
+  SDM_VERDICT_KEEP,                       /* segment: neither deleted nor compacted; key: so many of its last records stay */
+  SDM_VERDICT_DELETE,
+  SDM_VERDICT_COMPACT                     /* segment: not deleted, may be compacted; key: only its last record stays */
+} sdm_verdict;
+
+typedef struct sdm_ruling {
+  sdm_verdict verdict;
+  int64_t versions;                       /* of KEEP for a key: how many records; INT64_MAX: all */
+} sdm_ruling;
+
+typedef struct sdm_policy_segment {       /* a closed segment */
+  const char *topic;
+  int32_t partition;
+  int64_t now;
+  int64_t base_offset, next_offset, records, size;         /* next_offset: base of the one after it; size: bytes of the .log */
+  int64_t first_timestamp, max_timestamp; /* -1: no record has one */
+  int64_t age;                            /* now - its largest timestamp, or its file's time where no record has one */
+  int64_t index, segments, log_size;      /* it is so manyth of the closed segments, from 1 for the oldest; bytes of all of those */
+  bool clean;                             /* it was compacted */
+} sdm_policy_segment;
+
+typedef struct sdm_policy_key {
+  const char *topic;
+  int32_t partition;
+  int64_t now;
+  const void *key;
+  size_t key_size;
+  int64_t records, bytes;                 /* in the log now, the active segment included; bytes of keys and values */
+  int64_t offset, timestamp;              /* of the last one; -1: it has no timestamp */
+  bool tombstone;                         /* the last one is a tombstone */
+} sdm_policy_key;
+
+enum { SDM_POLICY_ASKS_SEGMENTS = 1, SDM_POLICY_ASKS_KEYS = 2 };
+
+/* All return 0 or SDM_POLICY, with a message that names the script and its line (or SDM_NO_MEMORY, or for `open` SDM_UNSUPPORTED). A script is used by one thread at a time, of any. */
+typedef struct sdm_policy_engine {
+  int (*open)(const char *name, const char *text, size_t size, void **script, unsigned *asks);
+  int (*segment)(void *script, const sdm_policy_segment *s, sdm_ruling *out);
+  int (*key)(void *script, const sdm_policy_key *k, sdm_ruling *out);
+  void (*close)(void *script);
+} sdm_policy_engine;
+
+/* For the whole process, before it opens a store; `engine` must stay. */
+void sdm_policy_engine_set(const sdm_policy_engine *engine);
+
+/* Puts a script there, in place of one of the same name, durable on return; it holds from the next retention or compaction on, in every process.
+** SDM_MISUSE (the name), SDM_POLICY (the engine refuses it, or there is none), SDM_TOO_LARGE (over 1 MiB), SDM_READONLY, SDM_DISK_FULL, SDM_IO. */
+int sdm_store_policy_set(sdm_store *s, const char *name, const char *text, size_t size);
+
+/* SDM_NOT_FOUND; SDM_POLICY: a topic names it. */
+int sdm_store_policy_remove(sdm_store *s, const char *name);
+
+/* *text is to be freed with sdm_policy_text_free. SDM_NOT_FOUND, SDM_CORRUPT, SDM_IO. */
+int sdm_store_policy_get(sdm_store *s, const char *name, char **text, size_t *size);
+void sdm_policy_text_free(char *text);    /* NULL is fine */
+
+/* The names of all, sorted; as sdm_store_topics. */
+int sdm_store_policies(sdm_store *s, char ***names, size_t *count);
+
+/* ---- retention and compaction ---- */
+
 typedef struct sdm_retain_report { int64_t segments, bytes; } sdm_retain_report;
 
+/* SDM_POLICY: the topic's policy script failed; nothing more was deleted than what lies before the log start. */
 int sdm_topic_retain(sdm_topic *t, int64_t now, sdm_retain_report *out);
 
 typedef struct sdm_compact_report {
@@ -219,10 +289,11 @@ typedef struct sdm_compact_report {
   int64_t tombstones_removed;
   int64_t keyless_dropped;                /* records without a key that the cleaner met and dropped, as Kafka does */
   int64_t corrupt;                        /* batches with a bad CRC: their partition is left as it was */
+  int64_t expired;                        /* keys that a policy script deleted: tombstones appended */
   double seconds;
 } sdm_compact_report;
 
-/* SDM_POLICY when cleanup.policy lacks compact. `force`: whatever the dirty ratio. min.compaction.lag.ms always holds. */
+/* SDM_POLICY when cleanup.policy lacks compact, or the topic's policy script failed. `force`: whatever the dirty ratio. min.compaction.lag.ms always holds. */
 int sdm_topic_compact(sdm_topic *t, bool force, int64_t now, sdm_compact_report *out);
 
 /* ---- partitions ---- */
@@ -264,6 +335,7 @@ typedef struct sdm_log_stats {
   int64_t keyless_dropped;                /* by cleaning, since the opening */
   int uncleanable;                        /* why the last cleaning failed, SDM_CORRUPT, SDM_DISK_FULL, ...; 0: it did not. Ends with a cleaning that does not fail, and
                                           ** when all processes have closed the store */
+  int retention_failed;                   /* the same of the last retention */
   int64_t cleaned_ms;                     /* the clock's time at the last cleaning that did not fail, whether it found anything to do or not; -1: none since then */
 } sdm_log_stats;
 

@@ -1,87 +1,21 @@
 /* One pass: (1) map the keys of the dirty part to their latest offsets, as far as the map holds; (2) rewrite all segments up to there, clean ones
 ** included, group by group; (3) after each group, swap it in, durably; (4) note how far the log is clean.
 ** A crash between any two steps leaves a log that reads the same; the next pass does again what is missing.
+**
+** Where the topic has a policy script, (1) is to ask it (judge.h), and (4) is left out (rule 8 of tombstone.h).
 */
 #include "cleaner/clean.h"
 
 #include "base/clock.h"
 #include "cleaner/cleanable.h"
+#include "cleaner/judge.h"
 #include "cleaner/maintenance.h"
-#include "cleaner/rewrite.h"
+#include "cleaner/pass.h"
 #include "cleaner/tombstone.h"
 #include "cleaner/uncleanable.h"
 #include "format/batch_records.h"
 #include "log/offsets.h"
-#include "log/segment_digest.h"
 #include "log/swap.h"
-
-typedef struct pass {
-  sdm_log *log;
-  const sdm_log_config *cfg;
-  sdm_compact_report *report;
-  sdm_throttle *throttle;
-  int64_t moved;                         /* bytes read and written since the last rest */
-  sdm_segment **segments;                /* those below `bound`, ascending */
-  size_t count;
-  int64_t from, bound;                   /* dirty range */
-  int64_t now;
-  sdm_scanner scan;
-  sdm_segment *scanned;                  /* the segment in hand; its offsets have no gaps; where its next batch begins, or at least begins */
-  bool dense;
-  int64_t expected;
-  sdm_buf plain;                         /* records of a compressed batch */
-  sdm_offset_map map;
-  sdm_txn_pass transactions;
-  sdm_rewrite rewrite;
-  sdm_output output;
-} pass;
-
-#define LONGEST_NAP 0.1                  /* seconds */
-
-/* Has the ground moved? */
-static int may_go_on(const pass *p) {
-  if (atomic_load_explicit(&p->log->env->stopping, memory_order_relaxed)) return sdm_fail(SDM_CLOSED, "the store is closing");
-  return sdm_log_check_writable(p->log);
-}
-
-/* Between batches: rests as long as the throttle asks for what was read and written since the last one, in naps, for the ground may move meanwhile. */
-static int go_on(pass *p) {
-  int rc = may_go_on(p);
-  if (!p->throttle) return rc;
-  double now = sdm_monotonic_seconds(), until = sdm_throttle_take(p->throttle, p->moved, now);
-  p->moved = 0;
-  for (; rc == 0 && now < until; now = sdm_monotonic_seconds()) {
-    sdm_sleep(until - now < LONGEST_NAP ? until - now : LONGEST_NAP);
-    rc = may_go_on(p);
-  }
-  return rc;
-}
-
-static int start_scan(pass *p, sdm_segment *s) {
-  p->scanned = s;
-  p->dense = sdm_log_is_dense(p->log, s);
-  p->expected = s->base_offset;
-  return sdm_segment_scan(s, &p->scan, 0, s->size);
-}
-
-/* No CRC covers a base offset: what is out of place is damage, and must not be written as if it was not. */
-static int check_place(pass *p, const sdm_batch *b) {
-  bool fits = sdm_segment_places(p->scanned, b, p->expected, p->dense);
-  p->expected = sdm_batch_last_offset(b) + 1;
-  if (fits) return 1;
-  return sdm_fail(SDM_CORRUPT, "%s: the batch before position %lld claims the offsets %lld to %lld, which do not fit there: a base offset is damaged",
-                  p->scan.file->path, (long long)p->scan.position, (long long)b->base_offset, (long long)sdm_batch_last_offset(b));
-}
-
-static int next_batch(pass *p, sdm_batch *b, const uint8_t **bytes) {
-  int rc = go_on(p);
-  if (rc == 0) rc = sdm_scan_batch(&p->scan, b, bytes);
-  if (rc == 1) rc = check_place(p, b);
-  if (rc == 1) p->moved += b->size;
-  if (rc == 0 && p->scan.torn) rc = sdm_fail(SDM_CORRUPT, "%s is cut off in the batch at position %lld", p->scan.file->path, (long long)p->scan.position);
-  if (rc == SDM_CORRUPT) p->report->corrupt++;
-  return rc;
-}
 
 /* ---- (1) ---- */
 
@@ -94,7 +28,7 @@ typedef struct key_group {               /* keys whose slots are on their way in
 } key_group;
 
 /* Returns the offset up to which everything is mapped, exclusive; *full when it stopped short. */
-static int64_t put_group(pass *p, key_group *g, int64_t mapped, bool *full) {
+static int64_t put_group(sdm_pass *p, key_group *g, int64_t mapped, bool *full) {
   for (size_t i = 0; i < g->count; i++) {
     if (!sdm_offset_map_put(&p->map, g->hashes[i], g->offsets[i])) {
       *full = true;
@@ -106,7 +40,7 @@ static int64_t put_group(pass *p, key_group *g, int64_t mapped, bool *full) {
   return mapped;
 }
 
-static int map_batch(pass *p, const uint8_t *bytes, const sdm_batch *b, int64_t *mapped, bool *full) {
+static int map_batch(sdm_pass *p, const uint8_t *bytes, const sdm_batch *b, int64_t *mapped, bool *full) {
   sdm_record_iter it;
   sdm_record r;
   key_group g;
@@ -126,11 +60,11 @@ static int map_batch(pass *p, const uint8_t *bytes, const sdm_batch *b, int64_t 
   return 0;
 }
 
-static int map_segment(pass *p, sdm_segment *s, int64_t *mapped, bool *full) {
+static int map_segment(sdm_pass *p, sdm_segment *s, int64_t *mapped, bool *full) {
   sdm_batch b;
   const uint8_t *bytes;
-  int rc = start_scan(p, s);
-  while (rc == 0 && !*full && (rc = next_batch(p, &b, &bytes)) == 1) {
+  int rc = sdm_pass_scan(p, s);
+  while (rc == 0 && !*full && (rc = sdm_pass_next(p, &b, &bytes)) == 1) {
     rc = 0;
     if (sdm_batch_last_offset(&b) < p->from) continue;
     if (sdm_batch_is(&b, SDM_ATTR_CONTROL) || sdm_txn_is_aborted(&p->transactions, &b)) *mapped = sdm_batch_last_offset(&b) + 1;
@@ -141,12 +75,12 @@ static int map_segment(pass *p, sdm_segment *s, int64_t *mapped, bool *full) {
 }
 
 /* *mapped becomes the offset that this pass cleans to, exclusive. */
-static int build_map(pass *p, int64_t *mapped) {
+static int build_map(sdm_pass *p, int64_t *mapped) {
   bool full = false;
   int rc = 0;
   *mapped = p->from;
   for (size_t i = 0; rc == 0 && !full && i < p->count; i++) {
-    int64_t next = i + 1 < p->count ? p->segments[i + 1]->base_offset : p->bound;
+    int64_t next = sdm_pass_next_base(p, i);
     if (next <= p->from) continue;
     rc = map_segment(p, p->segments[i], mapped, &full);
     sdm_segment_rest(p->segments[i]);
@@ -158,12 +92,12 @@ static int build_map(pass *p, int64_t *mapped) {
 /* ---- (2) and (3) ---- */
 
 /* How many segments from i on make one output segment. */
-static size_t group_size(const pass *p, size_t i, size_t end) {
+static size_t group_size(const sdm_pass *p, size_t i, size_t end) {
   int64_t bytes = 0, index = 0, timeindex = 0, base = p->segments[i]->base_offset;
   size_t n = 0;
-  for (; i + n < end; n++) {
+  for (; i + n < end && !(p->held && p->held[i + n]); n++) {
     sdm_segment *s = p->segments[i + n];
-    int64_t next = i + n + 1 < p->count ? p->segments[i + n + 1]->base_offset : p->bound;
+    int64_t next = sdm_pass_next_base(p, i + n);
     int64_t s_index = sdm_segment_file_size(s, SDM_FILE_INDEX), s_timeindex = sdm_segment_file_size(s, SDM_FILE_TIMEINDEX);
     bool fits = bytes + s->size <= p->cfg->segment_bytes && index + s_index <= p->cfg->segment_index_bytes &&
                 timeindex + s_timeindex <= p->cfg->segment_index_bytes && (s->size == 0 || next - 1 - base <= INT32_MAX);
@@ -175,11 +109,11 @@ static size_t group_size(const pass *p, size_t i, size_t end) {
   return n;
 }
 
-static int rewrite_segment(pass *p, sdm_segment *s) {
+static int rewrite_segment(sdm_pass *p, sdm_segment *s) {
   sdm_batch b;
   const uint8_t *bytes;
-  int rc = start_scan(p, s);
-  while (rc == 0 && (rc = next_batch(p, &b, &bytes)) == 1) {
+  int rc = sdm_pass_scan(p, s);
+  while (rc == 0 && (rc = sdm_pass_next(p, &b, &bytes)) == 1) {
     int64_t size = p->output.size;
     rc = sdm_rewrite_batch(&p->rewrite, bytes, &b, &p->output);
     if (rc == SDM_CORRUPT) p->report->corrupt++;
@@ -189,7 +123,7 @@ static int rewrite_segment(pass *p, sdm_segment *s) {
   return rc;
 }
 
-static int swap_in(pass *p, int64_t from, int64_t to) {
+static int swap_in(sdm_pass *p, int64_t from, int64_t to) {
   int rc = p->rewrite.floor >= 0 ? sdm_log_raise_floor(p->log, p->rewrite.floor) : 0;
   if (rc == 0) rc = sdm_log_lock(p->log);
   if (rc < 0) return rc;
@@ -199,7 +133,7 @@ static int swap_in(pass *p, int64_t from, int64_t to) {
   return rc;
 }
 
-static int clean_group(pass *p, size_t i, size_t n) {
+static int clean_group(sdm_pass *p, size_t i, size_t n) {
   sdm_segment *last = p->segments[i + n - 1];
   int64_t base = p->segments[i]->base_offset;
   p->rewrite.changed = n > 1;
@@ -221,14 +155,26 @@ static int clean_group(pass *p, size_t i, size_t n) {
   return rc;
 }
 
+/* What stays counts all the same for what may go behind it. */
+static int pass_over(sdm_pass *p, sdm_segment *s) {
+  sdm_batch b;
+  const uint8_t *bytes;
+  int rc = sdm_pass_scan(p, s);
+  while (rc == 0 && (rc = sdm_pass_next(p, &b, &bytes)) == 1) rc = sdm_judge_held(p, p->rewrite.versions, bytes, &b);
+  p->report->bytes_read += s->size;
+  sdm_segment_rest(s);
+  return rc;
+}
+
 /* Rewrites the segments whose base is below `end`; a purge leaves each where it is. */
-static int rewrite_all(pass *p, int64_t end, bool purge) {
+static int rewrite_all(sdm_pass *p, int64_t end, bool purge) {
   size_t count = 0;
   int rc = 0;
   while (count < p->count && p->segments[count]->base_offset < end) count++;
   for (size_t i = 0, n; rc == 0 && i < count; i += n) {
     n = purge ? 1 : group_size(p, i, count);
-    rc = clean_group(p, i, n);
+    rc = n > 0 ? clean_group(p, i, n) : pass_over(p, p->segments[i]);
+    if (n == 0) n = 1;
   }
   p->report->records_read += p->rewrite.records_read;
   p->report->records_written += p->rewrite.records_written;
@@ -240,24 +186,8 @@ static int rewrite_all(pass *p, int64_t end, bool purge) {
 
 /* ---- passes ---- */
 
-static int begin(pass *p) {
-  int rc = sdm_txn_pass_begin(&p->transactions, p->log);
-  if (rc == SDM_CORRUPT) p->report->corrupt++;
-  return rc < 0 ? rc : sdm_log_segment_refs(p->log, p->bound, &p->segments, &p->count);
-}
-
-static void end(pass *p) {
-  sdm_segments_unref(p->segments, p->count);
-  sdm_offset_map_free(&p->map);
-  sdm_txn_pass_end(&p->transactions);
-  sdm_rewrite_free(&p->rewrite);
-  sdm_output_free(&p->output);
-  sdm_scanner_free(&p->scan);
-  sdm_buf_free(&p->plain);
-}
-
-static int run_pass(pass *p, const sdm_clean_options *o, int64_t *cleaned_to) {
-  int rc = begin(p);
+static int run_pass(sdm_pass *p, const sdm_clean_options *o, int64_t *cleaned_to) {
+  int rc = sdm_pass_begin(p);
   if (rc == 0) rc = sdm_offset_map_init(&p->map, o->map_bytes, o->load_factor);
   if (rc == 0) rc = build_map(p, cleaned_to);
   if (rc == 0) rc = sdm_log_flush_closed(p->log, p->bound);        /* what supersedes a record must not be lost after it */
@@ -267,22 +197,22 @@ static int run_pass(pass *p, const sdm_clean_options *o, int64_t *cleaned_to) {
   }
   if (rc == 0) rc = sdm_offsets_set(p->log->env, SDM_CLEANER_CHECKPOINT, p->log->topic, p->log->partition, *cleaned_to);
   if (rc == 0) atomic_store(&p->log->control->clean_offset, *cleaned_to);
-  end(p);
+  sdm_pass_end(p);
   return rc;
 }
 
-static int run_purge(pass *p) {
-  int rc = begin(p);
+static int run_purge(sdm_pass *p) {
+  int rc = sdm_pass_begin(p);
   if (rc == 0) {
     p->rewrite = (sdm_rewrite){.cfg = p->cfg, .transactions = &p->transactions, .mapped_end = p->bound, .bound = p->bound, .now = p->now};
     rc = rewrite_all(p, p->bound, true);
   }
-  end(p);
+  sdm_pass_end(p);
   return rc;
 }
 
-static pass new_pass(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t from, int64_t bound, int64_t now, sdm_compact_report *report) {
-  return (pass){.log = l, .cfg = cfg, .throttle = o->throttle, .report = report, .from = from, .bound = bound, .now = now};
+static sdm_pass new_pass(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t from, int64_t bound, int64_t now, sdm_compact_report *report) {
+  return (sdm_pass){.log = l, .cfg = cfg, .throttle = o->throttle, .report = report, .from = from, .bound = bound, .now = now};
 }
 
 /* Tombstones past their horizon go without new dirty data. The log may start in the active segment: that one stays as it is all the same. */
@@ -293,18 +223,18 @@ static int purge(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options 
   int64_t bound = first_dirty < e.active_base ? first_dirty : e.active_base;
   if ((rc = sdm_tombstones_due(l, bound, now)) <= 0) return rc;
   report->partitions++;
-  pass p = new_pass(l, cfg, o, 0, bound, now, report);
+  sdm_pass p = new_pass(l, cfg, o, 0, bound, now, report);
   return run_purge(&p);
 }
 
-static int clean_locked(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t now, sdm_compact_report *report) {
+static int clean_by_map(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t now, sdm_compact_report *report) {
   sdm_cleanable c;
   int rc = sdm_cleanable_range(l, cfg, now, &c);
   if (rc < 0) return rc;
   if (c.dirty_bytes > 0 && (o->force || sdm_cleaning_due(&c, cfg))) {
     report->partitions++;
     for (int64_t from = c.first_dirty; rc == 0 && from < c.bound && (from == c.first_dirty || !o->once);) {
-      pass p = new_pass(l, cfg, o, from, c.bound, now, report);
+      sdm_pass p = new_pass(l, cfg, o, from, c.bound, now, report);
       rc = run_pass(&p, o, &from);
     }
     return rc;
@@ -312,12 +242,54 @@ static int clean_locked(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_o
   return purge(l, cfg, o, c.first_dirty, now, report);
 }
 
+/* As by the dirty ratio: what is superfluous must be more than that share, or old. */
+static bool rewriting_due(const sdm_cleanable *c, const sdm_judgement *j, const sdm_log_config *cfg, bool force) {
+  if (j->superfluous == 0 || j->time_is_up) return j->time_is_up;
+  return force || c->overdue || (double)j->superfluous > cfg->min_cleanable_dirty_ratio * (double)j->closed;
+}
+
+static int rewrite_judged(sdm_pass *p, sdm_judgement *j) {
+  int rc = sdm_log_flush_closed(p->log, p->bound);
+  if (rc < 0) return rc;
+  p->held = j->held;
+  p->rewrite = (sdm_rewrite){.cfg = p->cfg, .versions = &j->versions, .start = sdm_log_start(p->log), .transactions = &p->transactions, .mapped_end = p->bound,
+                             .bound = p->bound, .now = p->now};
+  return rewrite_all(p, p->bound, false);
+}
+
+static int clean_by_script(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, sdm_policy *policy, int64_t now, sdm_compact_report *report) {
+  sdm_cleanable c;
+  sdm_judgement j = {0};
+  int64_t expired = report->expired;
+  int rc = sdm_cleanable_range(l, cfg, now, &c);
+  if (rc < 0) return rc;
+  sdm_pass p = new_pass(l, cfg, o, c.first_dirty, c.bound, now, report);
+  rc = sdm_pass_begin(&p);
+  if (rc == 0) rc = sdm_judge(&p, policy, o, &j);
+  bool due = rc == 0 && rewriting_due(&c, &j, cfg, o->force);
+  if (due) rc = rewrite_judged(&p, &j);
+  report->partitions += due || report->expired > expired;
+  if (rc == SDM_BUSY) rc = 0;              /* the next one finds the same */
+  sdm_judgement_free(&j);
+  sdm_pass_end(&p);
+  return rc;
+}
+
+static int clean_as_configured(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t now, sdm_compact_report *report) {
+  sdm_policy *policy;
+  int rc = sdm_policy_open(l, cfg, &policy);
+  if (rc < 0) return rc;
+  rc = policy ? clean_by_script(l, cfg, o, policy, now, report) : clean_by_map(l, cfg, o, now, report);
+  sdm_policy_close(policy);
+  return rc;
+}
+
 int sdm_clean(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, int64_t now, sdm_compact_report *report) {
   double began = sdm_monotonic_seconds();
   int64_t corrupt = report->corrupt, partitions = report->partitions;
   int rc = sdm_maintenance_lock(l);
   if (rc < 0) return sdm_cleaning_ended(l, now, rc);
-  rc = sdm_cleaning_ended(l, now, clean_locked(l, cfg, o, now, report));
+  rc = sdm_cleaning_ended(l, now, clean_as_configured(l, cfg, o, now, report));
   sdm_maintenance_unlock(l);
   report->seconds += sdm_monotonic_seconds() - began;
   if (rc != SDM_CORRUPT) return sdm_log_explain(l, rc);

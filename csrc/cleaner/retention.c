@@ -1,10 +1,14 @@
-/* Three rules, one after the other; each walks from the oldest segment and stops at the first that may stay. The active segment goes only by time,
+/* Rules, one after the other; each walks from the oldest segment and stops at the first that may stay. The active segment goes only by time,
 ** and only when every older one goes too: it is rolled first and then is a closed one. Size never takes it.
+**
+** A policy script can hold a segment against the configs, or delete one that they keep; what lies before the log start goes whatever it says. It changes nothing of the order: so what it deletes goes when
+** everything older has gone, and what it holds holds all that is newer.
 */
 #include "cleaner/retention.h"
 
 #include "base/clock.h"
 #include "cleaner/maintenance.h"
+#include "cleaner/policy.h"
 #include "cleaner/tombstone.h"
 #include "log/reserve.h"
 #include "log/retired.h"
@@ -17,6 +21,7 @@ typedef struct retention {
   size_t count;
   sdm_end end;                           /* as the segments were listed */
   int64_t over;                          /* bytes above retention.bytes */
+  sdm_policy *policy;                    /* NULL: no script is asked about segments */
 } retention;
 
 static bool is_active(const retention *r, size_t i) { return i + 1 == r->count; }
@@ -29,17 +34,39 @@ static int below_start(retention *r, size_t i) {
   return !is_active(r, i) && r->segments[i + 1]->base_offset <= sdm_log_start(r->log);
 }
 
+/* What the script says of segment i, or a failure: a walk gets there when all that is older goes, so it is told as if that had gone. */
+static int verdict_on(retention *r, size_t i) {
+  sdm_policy_segment about;
+  sdm_verdict verdict = SDM_VERDICT_NONE;
+  if (!r->policy) return verdict;
+  int rc = sdm_policy_describe(r->log, r->segments + i, r->count - i, 0, r->now, &about);
+  if (rc == 0) rc = sdm_policy_of_segment(r->policy, &about, &verdict);
+  return rc < 0 ? rc : (int)verdict;
+}
+
+/* 1: the script leaves it to the configs. */
+static int is_left_to_configs(retention *r, size_t i) {
+  int verdict = verdict_on(r, i);
+  return verdict < 0 ? verdict : verdict == SDM_VERDICT_NONE || verdict == SDM_VERDICT_DELETE;
+}
+
+static int given_up(retention *r, size_t i) {
+  int verdict = is_active(r, i) ? SDM_VERDICT_KEEP : verdict_on(r, i);
+  return verdict < 0 ? verdict : verdict == SDM_VERDICT_DELETE;
+}
+
 static int over_size(retention *r, size_t i) {
   if (is_active(r, i)) return 0;
   r->over -= size_of(r, i);
-  return r->over >= 0;
+  return r->over >= 0 ? is_left_to_configs(r, i) : 0;
 }
 
 static int expired(retention *r, size_t i) {
   int64_t newest;
   int rc = sdm_log_largest_timestamp(r->log, r->segments[i], &newest);
   sdm_segment_rest(r->segments[i]);
-  return rc < 0 ? rc : sdm_sub_sat(r->now, newest) > r->cfg->retention_ms;
+  if (rc < 0 || sdm_sub_sat(r->now, newest) <= r->cfg->retention_ms) return rc;
+  return is_left_to_configs(r, i);
 }
 
 static int count_deletable(retention *r, rule *may_go, size_t *n) {
@@ -135,10 +162,9 @@ static int apply(retention *r, rule *may_go, sdm_retain_report *report) {
   return rc == 0 ? look(r) : rc;
 }
 
-static int apply_all(retention *r, sdm_retain_report *report) {
-  int rc = look(r);
-  if (rc == 0) rc = apply(r, below_start, report);
-  if (rc < 0 || !(r->cfg->cleanup_policy & SDM_POLICY_DELETE)) return rc;
+static int apply_configs(retention *r, sdm_retain_report *report) {
+  int rc = 0;
+  if (!(r->cfg->cleanup_policy & SDM_POLICY_DELETE)) return 0;
   if (r->cfg->retention_bytes >= 0) {
     r->over = -r->cfg->retention_bytes;
     for (size_t i = 0; i < r->count; i++) r->over += size_of(r, i);
@@ -148,12 +174,53 @@ static int apply_all(retention *r, sdm_retain_report *report) {
   return rc;
 }
 
-static int retain_locked(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_report *report) {
+/* What the script and the configs delete may lie in any order: each may wait for the other. */
+static int apply_script(retention *r, sdm_retain_report *report) {
+  int64_t before;
+  int rc = 0;
+  do {
+    before = report->segments;
+    rc = apply(r, given_up, report);
+    if (rc == 0) rc = apply_configs(r, report);
+  } while (rc == 0 && report->segments > before);
+  return rc;
+}
+
+/* A script that is asked about keys alone has no say here. */
+static int open_policy(retention *r) {
+  int rc = sdm_policy_open(r->log, r->cfg, &r->policy);
+  if (rc < 0 || !r->policy) return rc;
+  if (sdm_policy_asks(r->policy, SDM_POLICY_ASKS_KEYS) && !(r->cfg->cleanup_policy & SDM_POLICY_COMPACT)) {
+    return sdm_fail(SDM_POLICY, "policy script '%s' decides of keys, and topic '%s' is not compacted; its cleanup.policy would have to include compact",
+                    r->cfg->policy_script, r->log->topic);
+  }
+  if (sdm_policy_asks(r->policy, SDM_POLICY_ASKS_SEGMENTS)) return 0;
+  sdm_policy_close(r->policy);
+  r->policy = NULL;
+  return 0;
+}
+
+static int apply_all(retention *r, sdm_retain_report *report) {
+  int rc = look(r);
+  if (rc == 0) rc = apply(r, below_start, report);
+  if (rc == 0) rc = open_policy(r);
+  if (rc < 0) return rc;
+  return r->policy ? apply_script(r, report) : apply_configs(r, report);
+}
+
+static int retain_all(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_report *report) {
   retention r = {.log = l, .cfg = cfg, .now = now};
   int rc = apply_all(&r, report);
   int64_t unlinked = 0;
+  sdm_policy_close(r.policy);
   if (rc == 0 && sdm_reserve_is_used(l->env)) rc = sdm_retired_unlink(l, now, 0, &unlinked);     /* the disk is full: room is needed now */
   sdm_segments_unref(r.segments, r.count);
+  return rc;
+}
+
+static int retain_locked(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_report *report) {
+  int rc = retain_all(l, cfg, now, report);
+  atomic_store(&l->control->retention_failed, rc < 0 ? rc : 0);
   return rc;
 }
 

@@ -33,17 +33,31 @@ static int make_room(sdm_rewrite *w, size_t count) {
   return 0;
 }
 
+static void note_removed(sdm_rewrite *w, const sdm_record *r) {
+  w->tombstones_removed++;
+  if (r->offset > w->floor) w->floor = r->offset;
+}
+
+static bool stays_as_version(sdm_rewrite *w, const sdm_batch *b, const sdm_record *r) {
+  sdm_key_versions *k = r->offset < w->start ? NULL : sdm_versions_find(w->versions, r);
+  sdm_fate fate = k ? sdm_version_fate(k, b, r, false, w->now) : SDM_STAYS;
+  if (fate == SDM_TIME_IS_UP) note_removed(w, r);
+  return fate == SDM_STAYS;
+}
+
+static bool is_purge(const sdm_rewrite *w) { return !w->map && !w->versions; }
+
 /* `latest`: offset that the map has for the key, -1. In Kafka's order. */
 static bool stays(sdm_rewrite *w, const sdm_batch *b, const sdm_record *r, int64_t latest) {
   if (r->offset >= w->mapped_end) return true;
-  if (w->map && r->key_size < 0) {
+  if (!is_purge(w) && r->key_size < 0) {
     w->keyless_dropped++;
     return false;
   }
+  if (w->versions) return stays_as_version(w, b, r);
   if (r->offset < latest) return false;
   if (!sdm_tombstone_expired(b, r, w->now)) return true;
-  w->tombstones_removed++;
-  if (r->offset > w->floor) w->floor = r->offset;
+  note_removed(w, r);
   return false;
 }
 
@@ -100,7 +114,7 @@ static int decide(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, size
   int rc = read_records(w, bytes, b, count);
   if (rc < 0) return rc;
   *kept = 0;
-  if (w->map && sdm_txn_is_aborted(w->transactions, b)) {
+  if (!is_purge(w) && sdm_txn_is_aborted(w->transactions, b)) {
     decide_aborted(w, *count);
     return 0;
   }
@@ -168,9 +182,9 @@ static int rewrite_idle_marker(sdm_rewrite *w, const uint8_t *bytes, const sdm_b
 
 /* A marker of an abort goes with its entry in .txnindex: a broker's cleaner would take it for one without data else. */
 static int rewrite_control(sdm_rewrite *w, const uint8_t *bytes, const sdm_batch *b, sdm_output *out) {
-  if (w->map && b->count == 0) return leave_out(w, b, out);
+  if (!is_purge(w) && b->count == 0) return leave_out(w, b, out);
   sdm_marker type = sdm_marker_of(b, bytes, NULL);
-  if (w->map && type != SDM_MARKER_NONE && sdm_txn_met_marker(w->transactions, b)) return rewrite_idle_marker(w, bytes, b, out);
+  if (!is_purge(w) && type != SDM_MARKER_NONE && sdm_txn_met_marker(w->transactions, b)) return rewrite_idle_marker(w, bytes, b, out);
   const sdm_txnindex_entry *e = type == SDM_MARKER_ABORT ? sdm_txn_entry(w->transactions, b) : NULL;
   int rc = e ? sdm_output_add_aborted(out, e) : 0;
   return rc < 0 ? rc : sdm_output_add(out, bytes, b);

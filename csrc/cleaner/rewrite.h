@@ -5,11 +5,14 @@
 #include "cleaner/offset_map.h"
 #include "cleaner/output.h"
 #include "cleaner/transactional.h"
+#include "cleaner/versions.h"
 
-/* What a pass goes by. A purge has no map: it only takes tombstones whose time is up, and leaves markers and aborted data. */
+/* What a pass goes by: a map, or, where a policy script is asked, versions. A purge has neither: it only takes tombstones whose time is up, and leaves markers and aborted data. */
 typedef struct sdm_rewrite {
   const sdm_log_config *cfg;
-  const sdm_offset_map *map;             /* NULL: a purge */
+  const sdm_offset_map *map;
+  sdm_versions *versions;                /* a walk over it has begun */
+  int64_t start;                         /* records before stay as they are, for the log starts here; where versions count */
   sdm_txn_pass *transactions;
   int64_t mapped_end;                    /* records from here on stay as they are */
   int64_t bound;                         /* a batch that ends right before it stays even when it is empty */

@@ -13,6 +13,14 @@ static bool past_horizon(const sdm_batch *b, int64_t now) {
 
 bool sdm_tombstone_expired(const sdm_batch *b, const sdm_record *r, int64_t now) { return r->value_size < 0 && past_horizon(b, now); }
 
+sdm_fate sdm_version_fate(sdm_key_versions *k, const sdm_batch *b, const sdm_record *r, bool held, int64_t now) {
+  bool superseded = sdm_versions_next(k);
+  if (!held && superseded) return SDM_SUPERSEDED;
+  if (!held && !k->older_stays && sdm_tombstone_expired(b, r, now)) return SDM_TIME_IS_UP;
+  k->older_stays = true;
+  return SDM_STAYS;
+}
+
 int64_t sdm_horizon_after(const sdm_batch *b, bool keeps_tombstone, const sdm_log_config *cfg, int64_t now) {
   int64_t horizon = sdm_batch_horizon(b);
   if (horizon != SDM_NO_HORIZON || !keeps_tombstone) return horizon;

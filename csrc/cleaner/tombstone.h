@@ -8,17 +8,20 @@
 **      each durably, before or together with the one that holds the tombstone.
 **   5. Before it goes, the partition's purge floor is durably raised to its offset, so that a reader who was not here to see it is told (resync).
 **      That holds for a tombstone which retention deletes as well.
+**   8. Where a policy script keeps older records, 4 does not hold: then a tombstone stays, whatever its horizon, as long as an older record of its key does, and the
+**      cleaner's checkpoint does not move, so that a cleaning without the script, by us or by a broker, begins with all of it.
 ** The marker that ends a transaction goes by rules of the same kind:
 **
 **   6. It stays as it is while a pass meets a batch of its transaction, an emptied one included. What a pass meets it may drop: of an aborted
 **      transaction all data.
 **   7. The first pass that meets none gives it a delete horizon as in 2; it goes in a pass at or after that. Nobody has to be told: what it ended was
 **      gone before. A purge (3 with nothing else to do) leaves markers alone.
-** Source of 1-3, 6 and 7: Kafka's cleaner (docs/format.md 8). 4 and 5 are ours.
+** Source of 1-3, 6 and 7: Kafka's cleaner (docs/format.md 8). 4, 5 and 8 are ours.
 */
 #ifndef SDM_CLEANER_TOMBSTONE_H
 #define SDM_CLEANER_TOMBSTONE_H
 
+#include "cleaner/versions.h"
 #include "format/batch.h"
 #include "log/log.h"
 
@@ -29,6 +32,10 @@ int64_t sdm_batch_horizon(const sdm_batch *b);
 
 /* Whether the tombstone's time is up (rule 3). */
 bool sdm_tombstone_expired(const sdm_batch *b, const sdm_record *r, int64_t now);
+
+/* What becomes of the key's next record in a walk (versions.h), in batch `b`; `held`: its segment stays as it is (rule 8). */
+typedef enum sdm_fate { SDM_STAYS, SDM_SUPERSEDED, SDM_TIME_IS_UP } sdm_fate;
+sdm_fate sdm_version_fate(sdm_key_versions *k, const sdm_batch *b, const sdm_record *r, bool held, int64_t now);
 
 /* The horizon that a batch has after a cleaning at `now` (rule 2); `keeps_tombstone`: one of the records that stay is a tombstone. */
 int64_t sdm_horizon_after(const sdm_batch *b, bool keeps_tombstone, const sdm_log_config *cfg, int64_t now);

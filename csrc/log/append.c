@@ -109,7 +109,9 @@ static int stage_locked(sdm_log *l, const sdm_log_config *cfg, sdm_record *r, in
   return 0;
 }
 
-static int batch_locked(sdm_log *l, const sdm_log_config *cfg, uint8_t *bytes, sdm_batch *b, int64_t tombstone, int64_t now) {
+static int batch_locked(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, sdm_batch *b, int64_t tombstone, int64_t now) {
+  uint8_t *bytes = a->scratch->data;
+  if (a->only_at && atomic_load(&l->control->log_end) != *a->only_at) return sdm_fail(SDM_BUSY, "%s has grown meanwhile", l->dir);
   int rc = sdm_log_seal_locked(l, cfg);
   if (rc < 0) return rc;
   int64_t end = atomic_load_explicit(&l->control->log_end, memory_order_relaxed);
@@ -154,7 +156,7 @@ static int append_batch(sdm_log *l, const sdm_log_config *cfg, const sdm_append 
   if (rc == 0) rc = check_segment_size(cfg, b.size);
   if (rc == 0) rc = sdm_log_lock(l);
   if (rc < 0) return rc;
-  rc = batch_locked(l, cfg, a->scratch->data, &b, tombstone, now);
+  rc = batch_locked(l, cfg, a, &b, tombstone, now);
   if (rc == 0) note_append(l->control, now);
   sdm_log_unlock(l);
   if (rc < 0) return rc;

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 
 static const char MAGIC[8] = "SDMCTRL";
-enum { VERSION = 3 };
+enum { VERSION = 4 };
 
 _Static_assert(sizeof(sdm_control) <= 4096, "the control page is one page");
 
@@ -63,6 +63,7 @@ int sdm_control_renew(sdm_control *c) {
   atomic_store(&c->keyless_dropped, 0);
   atomic_store(&c->failed, 0);
   atomic_store(&c->uncleanable, 0);
+  atomic_store(&c->retention_failed, 0);
   atomic_store(&c->clean_failures, 0);
   atomic_store(&c->cleaned_ms, -1);
   atomic_store(&c->awaited, 0);

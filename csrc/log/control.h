@@ -93,6 +93,7 @@ typedef struct sdm_control {
 
   _Atomic int64_t foreign_end;           /* records from here on are of no transaction: Sediment appended them */
   int64_t retired_ms;                    /* time that a segment was retired with last; under `lock` */
+  _Atomic int32_t retention_failed;      /* as uncleanable, of the last retention */
   int64_t least_end;                     /* the log goes on here at least: what an unfinished recovery knew and had not done yet */
 } sdm_control;
 

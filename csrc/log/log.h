@@ -163,6 +163,7 @@ typedef struct sdm_append {
   sdm_codec codec;
   unsigned flags;
   sdm_buf *scratch;                        /* for encoding, reused */
+  const int64_t *only_at;                  /* own_batch alone: the log must end there, else SDM_BUSY and nothing is appended; NULL: anywhere */
 } sdm_append;
 
 int sdm_log_append(sdm_log *l, const sdm_log_config *cfg, const sdm_append *a, int64_t now, int64_t *first, int64_t *last);

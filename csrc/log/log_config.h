@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "format/policy_file.h"
+
 enum { SDM_POLICY_DELETE = 1, SDM_POLICY_COMPACT = 2 };      /* bits of cleanup_policy; none is legal */
 enum { SDM_COMPRESSION_PRODUCER = -1 };                       /* compression_type: else a sdm_codec */
 
@@ -20,6 +22,8 @@ typedef struct sdm_log_config {
   int compression_type, gzip_level, lz4_level, zstd_level;
   int64_t flush_messages, flush_ms;
   bool preallocate;
+  char policy_script[SDM_POLICY_NAME_MAX + 1];                /* its name; "": none */
+  int64_t policy_interval_ms;
 } sdm_log_config;
 
 /* segment.ms, or max.compaction.lag.ms where that is shorter and the topic is compacted. */

@@ -244,11 +244,34 @@ static int write_topics(backup *b) {
   return rc;
 }
 
+static int copy_policy(backup *b, const char *file) {
+  char *path = sdm_format("%s/%s", b->store->env.root, file), *bytes = NULL;
+  size_t size = 0;
+  int rc = path ? sdm_fs_read_all(b->fs, path, 2 * SDM_POLICY_TEXT_MAX, &bytes, &size) : sdm_no_memory();
+  if (rc == 0) rc = sdm_fs_replace(b->fs, b->to, file, bytes, size);
+  else if (rc == SDM_NOT_FOUND) rc = 0;    /* it was removed meanwhile, so no topic has it */
+  sdm_free(bytes);
+  sdm_free(path);
+  return rc;
+}
+
+/* As they are: a damaged one stays damaged. */
+static int copy_policies(backup *b) {
+  sdm_names names = {0};
+  int rc = b->fs->list(b->fs, b->store->env.root, &names);
+  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+    if (sdm_policy_name_in(names.items[i])) rc = copy_policy(b, names.items[i]);
+  }
+  sdm_names_clear(&names);
+  return rc;
+}
+
 /* From the topics file on it is a store; the mark says nothing any more, and may stay. */
 static int finish(backup *b) {
   int rc = write_checkpoint(b, SDM_LOG_START_CHECKPOINT, &b->starts);
   if (rc == 0) rc = write_checkpoint(b, SDM_RECOVERY_CHECKPOINT, &b->recovery);
   if (rc == 0) rc = write_checkpoint(b, SDM_CLEANER_CHECKPOINT, &b->cleaned);
+  if (rc == 0) rc = copy_policies(b);
   if (rc == 0) rc = b->fs->sync_dir(b->fs, b->to, NULL);
   if (rc == 0) rc = sdm_fs_sync_parent(b->fs, b->to);
   if (rc == 0) rc = write_topics(b);

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "cleaner/cleanable.h"
 #include "cleaner/tombstone.h"
@@ -34,11 +35,19 @@ static int dirtiest_first(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
+/* What there is to do only the script can say: it is asked now and then. */
+static int script_due(const sdm_log *l, const sdm_log_config *cfg, int64_t now, double *ratio) {
+  int64_t asked = atomic_load(&l->control->cleaned_ms);
+  *ratio = 0;
+  return asked < 0 || asked > now || sdm_sub_sat(now, asked) >= cfg->policy_interval_ms;
+}
+
 /* 1: there is something to do. */
 static int is_due(sdm_log *l, const sdm_log_config *cfg, int64_t now, double *ratio) {
   sdm_cleanable c;
   int rc = sdm_cleanable_range(l, cfg, now, &c);
   if (rc < 0) return rc;
+  if (cfg->policy_script[0]) return script_due(l, cfg, now, ratio);
   bool due = sdm_cleaning_due(&c, cfg);
   *ratio = due ? sdm_dirty_ratio(&c) : 0;
   return due ? 1 : sdm_tombstones_due(l, c.first_dirty, now);

@@ -29,7 +29,7 @@ enum row {
   CLEANUP_POLICY, COMPRESSION_GZIP_LEVEL, COMPRESSION_LZ4_LEVEL, COMPRESSION_TYPE, COMPRESSION_ZSTD_LEVEL, DELETE_RETENTION_MS,
   FILE_DELETE_DELAY_MS, FLUSH_MESSAGES, FLUSH_MS, INDEX_INTERVAL_BYTES, MAX_COMPACTION_LAG_MS, MAX_MESSAGE_BYTES,
   MESSAGE_TIMESTAMP_AFTER_MAX_MS, MESSAGE_TIMESTAMP_BEFORE_MAX_MS, MESSAGE_TIMESTAMP_TYPE, MIN_CLEANABLE_DIRTY_RATIO,
-  MIN_COMPACTION_LAG_MS, PREALLOCATE, RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_INDEX_BYTES, SEGMENT_JITTER_MS, SEGMENT_MS,
+  MIN_COMPACTION_LAG_MS, POLICY_INTERVAL_MS, POLICY_SCRIPT, PREALLOCATE, RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_INDEX_BYTES, SEGMENT_JITTER_MS, SEGMENT_MS,
   ROWS
 };
 
@@ -52,6 +52,8 @@ static const sdm_rule RULES[] = {
   WORD("message.timestamp.type", 0, TIMESTAMP_TYPES),
   { "min.cleanable.dirty.ratio", SDM_RULE_DOUBLE, SDM_UNIT_NONE, 0, 0, 0, 0.5, 1, NULL, false },
   INT("min.compaction.lag.ms", MS, 0, 0, FOREVER),
+  INT("policy.interval.ms", MS, 3600000, 1, FOREVER),
+  { "policy.script", SDM_RULE_SCRIPT, SDM_UNIT_NONE, 0, 0, 0, 0, 0, NULL, false },
   { "preallocate", SDM_RULE_BOOL, SDM_UNIT_NONE, 0, 0, 0, 0, 0, NULL, false },
   INT("retention.bytes", BYTES, -1, INT64_MIN, FOREVER),
   INT("retention.ms", MS, 7 * DAY, -1, FOREVER),
@@ -69,12 +71,13 @@ static void put(sdm_config_set *set, size_t i, sdm_setting_value v) {
   set->has[i] = true;
   set->integer[i] = v.integer;
   set->number[i] = v.number;
+  if (i == POLICY_SCRIPT) snprintf(set->policy_script, sizeof set->policy_script, "%s", v.text);
 }
 
 /* ---- sets ---- */
 
 static int apply_partitions(const sdm_value *given, int32_t *partitions) {
-  sdm_setting_value v = { 0, 0 };
+  sdm_setting_value v = { 0, 0, NULL };
   if (!partitions) return sdm_fail(SDM_MISUSE, "config 'partitions': it belongs to one topic and has no default here");
   int rc = sdm_rule_parse(&PARTITIONS, "config", given, &v);
   if (rc == 0) *partitions = (int32_t)v.integer;
@@ -95,7 +98,7 @@ static int apply_one(sdm_config_set *set, bool *seen, const sdm_setting *s) {
   if (i < 0) return refuse_unknown(s->name);
   if (seen[i]) return sdm_fail(SDM_MISUSE, "config '%s': it is given twice, with dots and with underscores", RULES[i].name);
   seen[i] = true;
-  sdm_setting_value v = { 0, 0 };
+  sdm_setting_value v = { 0, 0, NULL };
   int rc = sdm_rule_parse(&RULES[i], "config", &s->value, &v);
   if (rc == 0) put(set, (size_t)i, v);
   return rc;
@@ -135,6 +138,7 @@ int sdm_config_reset(sdm_config_set *set, const char *name) {
   set->has[i] = false;
   set->integer[i] = 0;
   set->number[i] = 0;
+  if (i == POLICY_SCRIPT) *set->policy_script = '\0';
   return 0;
 }
 
@@ -147,9 +151,9 @@ static sdm_source source_of(const sdm_config_set *topic, const sdm_config_set *s
 
 static sdm_setting_value value_of(const sdm_config_set *topic, const sdm_config_set *store, size_t i) {
   switch (source_of(topic, store, i)) {
-    case SDM_SOURCE_TOPIC: return (sdm_setting_value){ topic->integer[i], topic->number[i] };
-    case SDM_SOURCE_STORE: return (sdm_setting_value){ store->integer[i], store->number[i] };
-    default: return (sdm_setting_value){ RULES[i].initial, RULES[i].initial_number };
+    case SDM_SOURCE_TOPIC: return (sdm_setting_value){ topic->integer[i], topic->number[i], topic->policy_script };
+    case SDM_SOURCE_STORE: return (sdm_setting_value){ store->integer[i], store->number[i], store->policy_script };
+    default: return (sdm_setting_value){ RULES[i].initial, RULES[i].initial_number, "" };
   }
 }
 
@@ -177,6 +181,7 @@ static void fill(sdm_log_config *c, const int64_t *v) {
   c->flush_messages = v[FLUSH_MESSAGES];
   c->flush_ms = v[FLUSH_MS];
   c->preallocate = v[PREALLOCATE] != 0;
+  c->policy_interval_ms = v[POLICY_INTERVAL_MS];
 }
 
 int sdm_config_effective(const sdm_config_set *topic, const sdm_config_set *store, sdm_log_config *out) {
@@ -189,6 +194,7 @@ int sdm_config_effective(const sdm_config_set *topic, const sdm_config_set *stor
   memset(out, 0, sizeof *out);
   fill(out, v);
   out->min_cleanable_dirty_ratio = value_of(topic, store, MIN_CLEANABLE_DIRTY_RATIO).number;
+  snprintf(out->policy_script, sizeof out->policy_script, "%s", value_of(topic, store, POLICY_SCRIPT).text);
   return 0;
 }
 
@@ -217,7 +223,7 @@ void sdm_config_describe(const sdm_config_set *topic, const sdm_config_set *stor
     case SDM_RULE_BOOL: out->value.type = SDM_VALUE_BOOL; break;
     default:
       out->value.type = SDM_VALUE_STRING;
-      copy_text(out->storage, sizeof out->storage, sdm_rule_word(r, v.integer));
+      copy_text(out->storage, sizeof out->storage, r->kind == SDM_RULE_SCRIPT ? v.text : sdm_rule_word(r, v.integer));
       out->value.string = out->storage;
   }
 }
@@ -239,6 +245,7 @@ static int encode_value(const sdm_rule *r, const sdm_config_set *set, size_t i, 
     case SDM_RULE_INT: return sdm_buf_printf(out, "%" PRId64 "\n", set->integer[i]);
     case SDM_RULE_DOUBLE: return encode_number(out, set->number[i]);
     case SDM_RULE_BOOL: return sdm_buf_printf(out, "%s\n", set->integer[i] ? "true" : "false");
+    case SDM_RULE_SCRIPT: return sdm_buf_printf(out, "%s\n", set->policy_script);
     default: return sdm_buf_printf(out, "%s\n", sdm_rule_word(r, set->integer[i]));
   }
 }
@@ -258,7 +265,7 @@ int sdm_config_decode_line(sdm_config_set *set, const char *name, const char *va
   if (i < 0 || strcmp(RULES[i].name, name) != 0) return sdm_fail(SDM_CORRUPT, "there is no topic config '%.80s'", name);
   if (set->has[i]) return sdm_fail(SDM_CORRUPT, "config '%s' stands there twice", name);
   sdm_value given = { SDM_VALUE_STRING, value, 0, 0 };
-  sdm_setting_value v = { 0, 0 };
+  sdm_setting_value v = { 0, 0, NULL };
   if (sdm_rule_parse(&RULES[i], "config", &given, &v) < 0) return sdm_fail_within(SDM_CORRUPT, "%s", "");
   put(set, (size_t)i, v);
   return 0;

@@ -10,7 +10,7 @@
 #include "log/log_config.h"
 #include "sediment.h"
 
-#define SDM_CONFIGS 24        /* rows of the table in config.c (checked there) */
+#define SDM_CONFIGS 26        /* rows of the table in config.c (checked there) */
 
 enum { SDM_PARTITIONS_MAX = 100000 };     /* of a topic */
 
@@ -18,6 +18,7 @@ typedef struct sdm_config_set {
   bool has[SDM_CONFIGS];
   int64_t integer[SDM_CONFIGS];           /* ints, booleans, enum values and policy bits */
   double number[SDM_CONFIGS];             /* doubles only */
+  char policy_script[SDM_POLICY_NAME_MAX + 1];     /* the one config that is a name */
 } sdm_config_set;                         /* zero-initialised is empty */
 
 /* Parses and checks each setting and puts it into *set. "partitions" is not a config: it is taken out into *partitions (untouched when

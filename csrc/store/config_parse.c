@@ -59,6 +59,7 @@ ptrdiff_t sdm_rule_find(const sdm_rule *rules, size_t count, const char *given) 
 static const char *expectation(const sdm_rule *r) {
   if (r->kind == SDM_RULE_BOOL) return "true or false";
   if (r->kind == SDM_RULE_POLICY) return "a list made of \"compact\" and \"delete\"";
+  if (r->kind == SDM_RULE_SCRIPT) return "the name of a policy script, of at most 63 of the characters a-z A-Z 0-9 _ -, or empty";
   if (r->unit == SDM_UNIT_MS) return "a number of milliseconds such as 604800000, \"7d\" or \"30s\"";
   if (r->unit == SDM_UNIT_BYTES) return "a number of bytes such as 1073741824, \"512MiB\" or \"64KB\"";
   return r->kind == SDM_RULE_DOUBLE ? "a number" : "an integer";
@@ -226,12 +227,21 @@ static int parse_policy(const sdm_rule *r, const char *what, const sdm_value *v,
   return 0;
 }
 
+/* An empty name is none at all. */
+static int parse_script(const sdm_rule *r, const char *what, const sdm_value *v, sdm_setting_value *out) {
+  bool good = v->type == SDM_VALUE_STRING && (*v->string == '\0' || sdm_policy_name_check(v->string) == 0);
+  if (!good) return refuse(r, what, v);
+  out->text = v->string;
+  return 0;
+}
+
 int sdm_rule_parse(const sdm_rule *r, const char *what, const sdm_value *given, sdm_setting_value *out) {
   switch (r->kind) {
     case SDM_RULE_INT: return parse_int(r, what, given, out);
     case SDM_RULE_DOUBLE: return parse_number(r, what, given, out);
     case SDM_RULE_BOOL: return parse_bool(r, what, given, out);
     case SDM_RULE_WORD: return parse_word(r, what, given, out);
+    case SDM_RULE_SCRIPT: return parse_script(r, what, given, out);
     default: return parse_policy(r, what, given, out);
   }
 }

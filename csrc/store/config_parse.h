@@ -7,7 +7,7 @@
 
 #include "sediment.h"
 
-typedef enum sdm_rule_kind { SDM_RULE_INT, SDM_RULE_DOUBLE, SDM_RULE_BOOL, SDM_RULE_WORD, SDM_RULE_POLICY } sdm_rule_kind;
+typedef enum sdm_rule_kind { SDM_RULE_INT, SDM_RULE_DOUBLE, SDM_RULE_BOOL, SDM_RULE_WORD, SDM_RULE_POLICY, SDM_RULE_SCRIPT } sdm_rule_kind;
 typedef enum sdm_rule_unit { SDM_UNIT_NONE, SDM_UNIT_MS, SDM_UNIT_BYTES } sdm_rule_unit;
 
 typedef struct sdm_word {
@@ -25,10 +25,11 @@ typedef struct sdm_rule {
   bool never_zero;                        /* an int that may be anything in its range but 0 */
 } sdm_rule;
 
-/* What a setting was read as: `number` for a double, else `integer`. */
+/* What a setting was read as: `number` for a double, `text` for a script, else `integer`. */
 typedef struct sdm_setting_value {
   int64_t integer;
   double number;
+  const char *text;                       /* what was given, or what a set holds */
 } sdm_setting_value;
 
 /* Whether `given` names the rule: the same text, with any dot written as an underscore. */

@@ -101,6 +101,7 @@ static void take_counters(const sdm_control *c, sdm_log_stats *out) {
   out->corrupt_batches = atomic_load(&c->corrupt_batches);
   out->keyless_dropped = atomic_load(&c->keyless_dropped);
   out->uncleanable = atomic_load(&c->uncleanable);
+  out->retention_failed = atomic_load(&c->retention_failed);
   out->cleaned_ms = atomic_load(&c->cleaned_ms);
 }
 

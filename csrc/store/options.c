@@ -57,7 +57,7 @@ void sdm_options_default(sdm_options *o) {
   memset(o, 0, sizeof *o);
   for (int i = 0; i < COUNT; i++) {
     const sdm_rule *r = &OPTIONS[i].rule;
-    store_value(o, &OPTIONS[i], (sdm_setting_value){ r->initial, r->initial_number });
+    store_value(o, &OPTIONS[i], (sdm_setting_value){ r->initial, r->initial_number, "" });
   }
 }
 
@@ -107,7 +107,7 @@ int sdm_options_apply(sdm_options *o, const sdm_settings *given) {
     if (i < 0) return refuse_unknown(s->name);
     if (seen[i]) return sdm_fail(SDM_MISUSE, "option '%s': it is given twice, with dots and with underscores", OPTIONS[i].rule.name);
     seen[i] = true;
-    sdm_setting_value v = { 0, 0 };
+    sdm_setting_value v = { 0, 0, NULL };
     int rc = sdm_rule_parse(&OPTIONS[i].rule, "option", &s->value, &v);
     if (rc < 0) return rc;
     store_value(&fresh, &OPTIONS[i], v);

@@ -96,6 +96,7 @@ int sdm_store_explain(const sdm_store *s, int rc);         /* SDM_NOT_FOUND, whe
 int sdm_store_topics_save(sdm_store *s);                   /* under both; others see the change */
 int sdm_store_topic_deleted(const char *name);             /* SDM_UNKNOWN_TOPIC, with its message */
 int sdm_store_still_lists(sdm_store *s, const char *name, const sdm_uuid *id);         /* 1, 0: the topic was deleted, though there may be another of its name */
+int sdm_store_hand_over(sdm_names *list, int rc, char ***names, size_t *count);          /* to a caller of the API, sorted; or rc, and the list is freed */
 int sdm_store_topics_settle(sdm_store *s);                 /* before one is relied on: after a save that failed, what is listed is made durable */
 
 int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics that are marked as deleted */

@@ -113,6 +113,20 @@ int sdm_store_topics_settle(sdm_store *s) {
 
 /* ---- the public side ---- */
 
+int sdm_store_hand_over(sdm_names *list, int rc, char ***names, size_t *count) {
+  sdm_names_sort(list);
+  if (rc == 0) rc = sdm_names_add(list, "");      /* room for the end mark */
+  if (rc < 0) {
+    sdm_names_clear(list);
+    return rc;
+  }
+  *count = list->count - 1;
+  sdm_free(list->items[*count]);
+  list->items[*count] = NULL;
+  *names = list->items;
+  return 0;
+}
+
 int sdm_store_topics(sdm_store *s, char ***names, size_t *count) {
   sdm_names list = {0};
   int rc = sdm_store_check(s);
@@ -123,17 +137,7 @@ int sdm_store_topics(sdm_store *s, char ***names, size_t *count) {
     if (s->topics.entries[i]->state == SDM_TOPIC_LIVE) rc = sdm_names_add(&list, s->topics.entries[i]->name);
   }
   sdm_mutex_unlock(&s->lock);
-  sdm_names_sort(&list);
-  if (rc == 0) rc = sdm_names_add(&list, "");     /* room for the end mark */
-  if (rc < 0) {
-    sdm_names_clear(&list);
-    return rc;
-  }
-  *count = list.count - 1;
-  sdm_free(list.items[*count]);
-  list.items[*count] = NULL;
-  *names = list.items;
-  return 0;
+  return sdm_store_hand_over(&list, rc, names, count);
 }
 
 void sdm_names_free(char **names) {

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/murmur2.h"
+#include "cleaner/policy.h"
 #include "store/new_partitions.h"
 #include "store/snapshot_file.h"
 
@@ -138,10 +139,22 @@ static int finish_deletions_locked(sdm_store *s, const char *name, int64_t now) 
 
 /* ---- creation and change; under the topics lock ---- */
 
+/* A script that is named from now on must be there. */
+static int check_policy(sdm_store *s, const char *name) {
+  const char *text;
+  char *bytes;
+  size_t size;
+  int rc = sdm_policy_read(s->env.fs, s->env.root, name, &bytes, &text, &size);
+  if (rc == 0) sdm_free(bytes);
+  return rc;
+}
+
 /* The set with what is given on top, checked as a whole. */
 static int change_config(sdm_store *s, sdm_config_set *set, const sdm_settings *given, const char *const *reset, size_t reset_count, int32_t *partitions) {
   sdm_log_config effective;
+  char policy[sizeof set->policy_script];
   int rc = 0;
+  memcpy(policy, set->policy_script, sizeof policy);
   if (reset_count > 0) {                   /* a config in both lists would be neither set nor reset for sure */
     sdm_config_set both = {0};
     int32_t ignored;
@@ -150,7 +163,8 @@ static int change_config(sdm_store *s, sdm_config_set *set, const sdm_settings *
   }
   for (size_t i = 0; rc == 0 && i < reset_count; i++) rc = sdm_config_reset(set, reset[i]);
   if (rc == 0) rc = sdm_config_apply(set, given, partitions);
-  return rc == 0 ? sdm_config_effective(set, &s->defaults, &effective) : rc;
+  if (rc == 0) rc = sdm_config_effective(set, &s->defaults, &effective);
+  return rc == 0 && *set->policy_script && strcmp(policy, set->policy_script) != 0 ? check_policy(s, set->policy_script) : rc;
 }
 
 /* A deletion of that name that failed half-way is finished before: later it would take the new topic's folders. And a list is there before the first topic's

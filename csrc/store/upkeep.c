@@ -94,6 +94,7 @@ int sdm_log_flush_if_due(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm
 static void count_cleaning(const sdm_compact_report *c, sdm_maintain_report *report) {
   report->cleaned += c->partitions;
   report->tombstones_removed += c->tombstones_removed;
+  report->expired += c->expired;
   report->corrupt += c->corrupt;
 }
 

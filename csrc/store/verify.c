@@ -32,6 +32,8 @@ static int decode_checkpoint(const char *text, size_t size) {
   return rc;
 }
 
+static int decode_policy(const char *text, size_t size) { return sdm_policy_decode(text, size, &(const char *){NULL}, &(size_t){0}); }
+
 /* A file that is missing is as good as an empty one. */
 static int verify_own(sdm_store *s, const char *name, int (*decode)(const char *text, size_t size), sdm_harm harm, sdm_verify_report *r) {
   char *path = sdm_format("%s/%s", s->env.root, name), *text = NULL;
@@ -45,11 +47,22 @@ static int verify_own(sdm_store *s, const char *name, int (*decode)(const char *
   return rc;
 }
 
+static int verify_policies(sdm_store *s, sdm_verify_report *r) {
+  sdm_names names = {0};
+  int rc = s->env.fs->list(s->env.fs, s->env.root, &names);
+  for (size_t i = 0; rc == 0 && i < names.count; i++) {
+    if (sdm_policy_name_in(names.items[i])) rc = verify_own(s, names.items[i], decode_policy, SDM_HARM_DATA, r);
+  }
+  sdm_names_clear(&names);
+  return rc;
+}
+
 static int verify_own_files(sdm_store *s, sdm_verify_report *r) {
   int rc = verify_own(s, SDM_TOPICS_NAME, decode_topics, SDM_HARM_DATA, r);
   if (rc == 0) rc = verify_own(s, SDM_LOG_START_CHECKPOINT, decode_checkpoint, SDM_HARM_DERIVED, r);
   if (rc == 0) rc = verify_own(s, SDM_RECOVERY_CHECKPOINT, decode_checkpoint, SDM_HARM_DERIVED, r);
-  return rc == 0 ? verify_own(s, SDM_CLEANER_CHECKPOINT, decode_checkpoint, SDM_HARM_DERIVED, r) : rc;
+  if (rc == 0) rc = verify_own(s, SDM_CLEANER_CHECKPOINT, decode_checkpoint, SDM_HARM_DERIVED, r);
+  return rc == 0 ? verify_policies(s, r) : rc;
 }
 
 /* ---- topics ---- */

@@ -63,7 +63,7 @@ TEST(rows_have_kafkas_defaults_and_ascend) {
     { "file.delete.delay.ms", "60000" }, { "flush.messages", FOREVER }, { "flush.ms", FOREVER }, { "index.interval.bytes", "4096" },
     { "max.compaction.lag.ms", FOREVER }, { "max.message.bytes", "1048588" }, { "message.timestamp.after.max.ms", "3600000" },
     { "message.timestamp.before.max.ms", FOREVER }, { "message.timestamp.type", "CreateTime" }, { "min.cleanable.dirty.ratio", "0.5" },
-    { "min.compaction.lag.ms", "0" }, { "preallocate", "0" }, { "retention.bytes", "-1" }, { "retention.ms", "604800000" },
+    { "min.compaction.lag.ms", "0" }, { "policy.interval.ms", "3600000" }, { "policy.script", "" }, { "preallocate", "0" }, { "retention.bytes", "-1" }, { "retention.ms", "604800000" },
     { "segment.bytes", "1073741824" }, { "segment.index.bytes", "10485760" }, { "segment.jitter.ms", "0" }, { "segment.ms", "604800000" },
   };
   CHECK_INT(sizeof expected / sizeof *expected, SDM_CONFIGS);

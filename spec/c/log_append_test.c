@@ -184,6 +184,23 @@ TEST(refusals_come_in_kafkas_order) {
   fixture_end(&f);
 }
 
+/* Who appends only where the log ends learns that it ends elsewhere, and nothing was appended: staged records count. */
+TEST(a_batch_can_be_bound_to_the_end_of_the_log) {
+  fixture f;
+  int64_t first, last, end;
+  fixture_begin(&f);
+  fixture_open(&f);
+  sdm_record r = keyed("k", "v", f.now);
+  for (int64_t at = 0; at < 4; at++) {
+    sdm_append bound = {.records = &r, .count = 1, .own_batch = true, .scratch = &f.scratch, .only_at = &at};
+    if (at % 2 == 1) CHECK_INT(fixture_put(&f, 1, 4, 4, f.now), 0);
+    CHECK_INT(sdm_log_append(f.log, &f.cfg, &bound, f.now, &first, &last), at % 2 == 1 ? SDM_BUSY : 0);
+    CHECK_INT(sdm_log_latest(f.log, &end), 0);
+    CHECK_INT(end, at + 1);
+  }
+  fixture_end(&f);
+}
+
 /* The size that counts is that of the batch the record would be alone, whatever stood in its offset field. */
 TEST(too_large_is_exact) {
   fixture f;
