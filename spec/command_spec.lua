@@ -5,7 +5,7 @@ local scripts = require "scripts"
 local support = require "support"
 local text = require "sediment.command.text"
 
-local COMMANDS = { "run", "apply", "topics", "cat", "groups", "verify", "maintain", "backup" }
+local COMMANDS = { "run", "apply", "topics", "cat", "groups", "policy", "verify", "maintain", "backup" }
 
 describe("the command sediment", function()
   local directory, store

@@ -180,6 +180,47 @@ describe("docs/state-tables.md", function()
   end)
 end)
 
+describe("docs/policies.md", function()
+  after_each(support.cleanup)
+
+  -- The blocks of Lua, in order, and what the console shows.
+  local function blocks()
+    local list, text = {}, disk.read(scripts.root .. "/docs/policies.md")
+    for block in text:gmatch "```lua\n(.-)```" do list[#list + 1] = block end
+    return list, text:match "```console\n%$ lua5.4 policy.lua\n(.-)```"
+  end
+
+  it("has an example that does what it says", function()
+    local list, shown = blocks()
+    local folder = support.foreign()
+    disk.write(folder .. "/sessions.lua", list[1])
+    disk.write(folder .. "/policy.lua", list[2])
+    assert.equal(shown, scripts.shell(("cd '%s' && %s policy.lua 2>&1"):format(folder, disk.lua())))
+  end)
+
+  it("has scripts that hold and delete as it says", function()
+    local list = blocks()
+    assert.equal(4, #list)
+    local store = support.open()
+    assert(store:policy("hold", list[3]))
+    assert(store:policy("twelve", list[4]))
+    local kept = store:topic("kept", { policy_script = "hold", retention_ms = 1000 })
+    local counted = store:topic("counted", { policy_script = "twelve" })
+    for month = 0, 14 do
+      local timestamp = 1733011200000 + month * 2629800000            -- from December 2024 on
+      support.now = timestamp
+      for _, topic in ipairs { kept, counted } do
+        topic:append("k", tostring(month))
+        topic:roll()
+      end
+    end
+    support.now = support.now + 86400000
+    assert.equal(2, kept:retain().segments)
+    assert.equal(3, counted:retain().segments)
+    assert.equal(0, counted:retain().segments)
+  end)
+end)
+
 describe("docs/field-failures-covered.md", function()
   local NUMBERS = "2 4 5 9 10 11 12 13 15 16 17 18 19 20 21 22 23 24 25 26 29 32 33 34 35 36 37 38 39 40 41 43 44 45 46 47 "
     .. "50 51 52 54 55 56 57 59 60 61 62 63 64 65 66 67 68 69 70"

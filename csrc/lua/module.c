@@ -110,6 +110,7 @@ __attribute__((visibility("default"))) int luaopen_sediment_core(lua_State *L);
 int luaopen_sediment_core(lua_State *L) {
   luaL_checkversion(L);
   pin((const void *)(uintptr_t)&luaopen_sediment_core);
+  sdml_policy_install();
   sdml_open_error(L);
   lua_newtable(L);
   sdml_open_store(L);

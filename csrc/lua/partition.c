@@ -51,6 +51,10 @@ int sdml_push_log_stats(lua_State *L, sdm_log *log, int64_t now) {
   sdml_set_int(L, "corrupt_batches", s.corrupt_batches);
   sdml_set_int(L, "keyless_dropped", s.keyless_dropped);
   sdml_set_int(L, "cleaned_ms", s.cleaned_ms);
+  if (s.retention_failed < 0) {
+    lua_pushstring(L, sdm_code_name(s.retention_failed));
+    lua_setfield(L, -2, "retention_failed");
+  }
   if (s.uncleanable < 0) {
     lua_pushstring(L, sdm_code_name(s.uncleanable));
     lua_setfield(L, -2, "uncleanable");

@@ -152,6 +152,10 @@ int sdml_flush_begin(lua_State *L);                                        /* co
 int sdml_flush_poll(lua_State *L);
 int sdml_push_waited(lua_State *L, int rc, sdm_log *log);                  /* results of wait() after sdm_log_wait */
 
+/* ---- policy.c ---- */
+int sdml_store_policy(lua_State *L);
+void sdml_policy_install(void);                                            /* from now on the library has policy scripts run in Lua */
+
 /* ---- snapshot.c, value.c ---- */
 void sdml_open_snapshot(lua_State *L);                                     /* pushes two tables of methods */
 int sdml_snapshot_open(lua_State *L);

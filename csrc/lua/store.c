@@ -165,13 +165,15 @@ static void free_names(void *names) {
   sdm_names_free(names);
 }
 
+typedef int lister(sdm_store *s, char ***names, size_t *count);
+
 /* Pushes the array of names; 0 or a failure's code. */
-static int push_topics(lua_State *L) {
+static int push_names(lua_State *L, lister *list) {
   char **names;
   size_t count;
   lua_newtable(L);
   sdml_held *held = sdml_hold(L, free_names);
-  int rc = sdm_store_topics(open_self(L)->store, &names, &count);
+  int rc = list(open_self(L)->store, &names, &count);
   if (rc < 0) return rc;
   held->memory = names;
   for (size_t i = 0; i < count; i++) {
@@ -184,7 +186,12 @@ static int push_topics(lua_State *L) {
 }
 
 static int store_topics(lua_State *L) {
-  int rc = push_topics(L);
+  int rc = push_names(L, sdm_store_topics);
+  return rc < 0 ? sdml_fail(L, rc) : 1;
+}
+
+static int store_policies(lua_State *L) {
+  int rc = push_names(L, sdm_store_policies);
   return rc < 0 ? sdml_fail(L, rc) : 1;
 }
 
@@ -270,13 +277,14 @@ static int store_maintain(lua_State *L) {
   int64_t now = sdml_when(L, 2, open_self(L), NULL);
   int rc = sdm_store_maintain(open_self(L)->store, now, &report);
   if (rc < 0) return sdml_fail(L, rc);
-  lua_createtable(L, 0, 11);
+  lua_createtable(L, 0, 12);
   sdml_set_int(L, "rolled", report.rolled);
   sdml_set_int(L, "sealed", report.sealed);
   sdml_set_int(L, "segments", report.segments);
   sdml_set_int(L, "bytes", report.bytes);
   sdml_set_int(L, "cleaned", report.cleaned);
   sdml_set_int(L, "tombstones_removed", report.tombstones_removed);
+  sdml_set_int(L, "expired", report.expired);
   sdml_set_int(L, "corrupt", report.corrupt);
   sdml_set_int(L, "uncleanable", report.uncleanable);
   sdml_set_int(L, "files_deleted", report.files_deleted);
@@ -306,7 +314,7 @@ static int store_stats(lua_State *L) {
   lua_settop(L, 1);
   timed_self(L, &now);
   lua_newtable(L);
-  int rc = push_topics(L);
+  int rc = push_names(L, sdm_store_topics);
   if (rc < 0) return sdml_fail(L, rc);
   size_t count = lua_rawlen(L, 3);
   for (size_t i = 1; i <= count; i++) {
@@ -323,7 +331,7 @@ static int store_stats(lua_State *L) {
 
 void sdml_open_store(lua_State *L) {
   static const luaL_Reg methods[] = {
-    { "topic", sdml_store_topic }, { "topics", store_topics }, { "delete_topic", store_delete_topic }, { "import", store_import }, { "maintain", store_maintain },
+    { "topic", sdml_store_topic }, { "topics", store_topics }, { "delete_topic", store_delete_topic }, { "policy", sdml_store_policy }, { "policies", store_policies }, { "import", store_import }, { "maintain", store_maintain },
     { "stats", store_stats }, { "backup", store_backup }, { "verify", store_verify }, { "close", store_close }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = { { "__gc", store_gc }, { "__close", store_close }, { "__tostring", store_tostring }, { NULL, NULL } };

@@ -244,6 +244,7 @@ static int topic_compact(lua_State *L) {
   sdml_set_int(L, "bytes_written", report.bytes_written);
   sdml_set_int(L, "tombstones_removed", report.tombstones_removed);
   sdml_set_int(L, "keyless_dropped", report.keyless_dropped);
+  sdml_set_int(L, "expired", report.expired);
   sdml_set_int(L, "corrupt", report.corrupt);
   lua_pushnumber(L, report.seconds);
   lua_setfield(L, -2, "seconds");

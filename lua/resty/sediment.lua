@@ -22,7 +22,7 @@ local paced_table = require "resty.sediment.table"
 
 local Store, plain_store, relay = handle.Store, handle.plain_store, handle.relay
 
-handle.hand_on(Store, core.store, plain_store, "topics delete_topic stats metrics groups group delete_group")
+handle.hand_on(Store, core.store, plain_store, "topics delete_topic policies policy stats metrics groups group delete_group")
 handle.hand_on(Store, core.store, plain_store, "maintain import backup verify", phase.to_work)
 
 function Store:topic(name, config)

@@ -89,7 +89,7 @@ end
 -- The text of a store's stats, and of its groups.
 local function text_of(stats, found)
   local list, topics = sorted(stats.topics)
-  local lines, uncleanable, bytes = {}, 0, 0
+  local lines, uncleanable, bytes, unretained = {}, 0, 0, 0
   for _, metric in ipairs(PARTITION) do
     local name, kind, help, of = metric[1], metric[2], metric[3], metric[4]
     head(lines, name, kind, help)
@@ -100,12 +100,14 @@ local function text_of(stats, found)
   end
   for _, item in ipairs(list) do
     if item[3].uncleanable then uncleanable, bytes = uncleanable + 1, bytes + item[3].size end
+    if item[3].retention_failed then unretained = unretained + 1 end
   end
   add_groups(lines, found, stats.topics)
   gauge(lines, "topics", "Topics.", topics)
   gauge(lines, "partitions", "Partitions.", #list)
   gauge(lines, "uncleanable_partitions", "Partitions whose last cleaning failed.", uncleanable)
   gauge(lines, "uncleanable_bytes", "Bytes of those.", bytes)
+  gauge(lines, "unretained_partitions", "Partitions whose last retention failed.", unretained)
   return table.concat(lines, "\n") .. "\n"
 end
 

@@ -34,7 +34,7 @@
 ---| "forked"
 ---| "resync" # deletions were compacted away before a consumer read them (docs/consumers.md)
 ---| "fenced" # a partition is another member's of the consumer group by now
----| "policy" # the topic's cleanup.policy does not allow it; fewer partitions than there are
+---| "policy" # the topic's cleanup.policy does not allow it; fewer partitions than there are; a policy script failed, or is in use
 ---| "busy"
 ---| "unsupported" # a codec that is not built in
 
@@ -104,6 +104,7 @@ function store:import(topic_name, dir, options) end
 ---@field bytes integer their bytes
 ---@field cleaned integer partitions cleaned
 ---@field tombstones_removed integer
+---@field expired integer keys that policy scripts deleted: tombstones appended
 ---@field corrupt integer batches with a bad checksum that cleaning met: their partition is left as it was
 ---@field uncleanable integer compacted partitions that could not be cleaned, for damage or a failure
 ---@field files_deleted integer files whose deletion delay was over
@@ -125,8 +126,8 @@ function store:maintain(options) end
 function store:stats() end
 
 ---The store's stats in Prometheus' text format, for a page that it scrapes: a series a partition with the labels topic and partition
----(sediment_log_end_offset, sediment_size_bytes, ...), sediment_uncleanable_partitions of the whole store, and, with the labels group,
----topic and partition, sediment_consumer_group_offset and sediment_consumer_group_lag.
+---(sediment_log_end_offset, sediment_size_bytes, ...), sediment_uncleanable_partitions and sediment_unretained_partitions of the whole
+---store, and, with the labels group, topic and partition, sediment_consumer_group_offset and sediment_consumer_group_lag.
 ---@return string? text
 ---@return string? message
 ---@return sediment.code? code
@@ -461,7 +462,7 @@ function topic:flush(p) end
 ---@param options? { now?: integer }
 ---@return { segments: integer, bytes: integer }? report what went
 ---@return string? message
----@return sediment.code? code `readonly`, `io`
+---@return sediment.code? code `readonly`, `io`; `policy`: the topic's policy script failed, and what it would have decided of stays
 function topic:retain(options) end
 
 ---@class sediment.compact_report
@@ -472,6 +473,7 @@ function topic:retain(options) end
 ---@field bytes_written integer
 ---@field tombstones_removed integer
 ---@field keyless_dropped integer records without key, which compaction drops as Kafka does
+---@field expired integer keys that a policy script deleted: tombstones appended
 ---@field corrupt integer batches with a bad checksum: their partition is left as it was
 ---@field seconds number
 
@@ -480,7 +482,8 @@ function topic:retain(options) end
 ---@param options? { force?: boolean, now?: integer }
 ---@return sediment.compact_report? report
 ---@return string? message
----@return sediment.code? code `policy` when cleanup.policy lacks compact; `readonly`, `io`, `disk_full`
+---@return sediment.code? code `policy` when cleanup.policy lacks compact, or the topic's policy script failed; `readonly`, `io`,
+---`disk_full`
 function topic:compact(options) end
 
 ---@class sediment.segment
@@ -533,6 +536,7 @@ function topic:alter(config, names) end
 ---@field uncleanable? sediment.code why the last cleaning failed, such as "corrupt": store:verify() says where. nil: it did not. The
 ---partition is retained as ever, compact and maintain try it each time, the background after log.cleaner.backoff.ms, twice that, ..., an
 ---hour. Ends with a cleaning that does not fail, and when all processes have closed the store
+---@field retention_failed? sediment.code why the last retention failed, such as "policy"; nil: it did not
 ---@field cleaned_ms integer time of the last cleaning that did not fail, whether it found anything to do or not; -1: none since the opening
 
 ---@class sediment.topic_stats

@@ -74,6 +74,22 @@ local function use_snapshots(store)
   again:close()
 end
 
+-- What a script cannot decide stays.
+local function use_policy(store)
+  must(store:policy("two", "return { key = function(k) if k.key == '3' then return 'delete' end return 'keep', 2 end, segment = function() end }"))
+  must(store:policies())
+  must(store:policy "two")
+  local kept = must(store:topic("kept", { cleanup_policy = "compact", policy_script = "two", segment_bytes = 1000 }))
+  for i = 1, 30 do must(kept:append(i % 5, ("v"):rep(i))) end
+  must(kept:retain())
+  must(kept:compact { force = true })
+  local count = {}
+  for _, key in kept:records() do count[key] = (count[key] or 0) + 1 end
+  for i = 0, 4 do assert((count[tostring(i)] or 0) >= 2, "records that were to stay have gone") end
+  must(kept:alter({}, { "policy_script" }))
+  must(store:policy("two", false))
+end
+
 local function look(topic)
   must(topic:stats())
   must(topic:segments())
@@ -103,6 +119,7 @@ local function run(path, ledger)
   must(store:maintain())
   use_state(store)
   use_snapshots(store)
+  use_policy(store)
   must(store:verify())
   must(store:backup(path .. "-backup"))
   must(store:delete_topic "state")

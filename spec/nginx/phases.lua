@@ -29,6 +29,8 @@ local CALLS = {
   { "stats", function() return store:stats() and topic:stats() end },
   { "metrics", function() return store:metrics() end },
   { "topics", function() return store:topics() end },
+  { "policies", function() return store:policies() end },
+  { "policy", function() return store:policy("p", "return { key = function() end }") end },
   { "alter", function() return topic:alter { retention_ms = -1 } end },
   { "roll", function() return topic:roll() end },
   { "delete_topic", function() return store:delete_topic("none", { if_exists = true }) end },

@@ -12,9 +12,10 @@ gives to sediment.open are not known here: where programs rely on them, leave it
 function maintain.define(command) arguments.store(command) end
 
 local function tell(r)
-  print(("%s rolled, %s deleted (%s), %s compacted, %s removed, %s of deleted data removed, %s expired"):format(
+  print(("%s rolled, %s deleted (%s), %s compacted, %s removed, %s of deleted data removed, %s deleted by scripts, %s expired"):format(
     text.count(r.rolled, "segment"), text.count(r.segments, "segment"), text.size(r.bytes), text.count(r.cleaned, "partition"),
-    text.count(r.tombstones_removed, "tombstone"), text.count(r.files_deleted, "file"), text.count(r.offsets_expired, "commit")))
+    text.count(r.tombstones_removed, "tombstone"), text.count(r.files_deleted, "file"), text.count(r.expired, "key"),
+    text.count(r.offsets_expired, "commit")))
 end
 
 function maintain.execute(given)
