@@ -479,6 +479,7 @@ describe("a consumer", function()
       local err = raised(function() for _ in c:records() do error "never" end end)
       assert.equal("offset_out_of_range", err.code)
       assert.equal(err.message, tostring(err))
+      assert.equal("so: " .. err.message, "so: " .. err)
     end)
   end)
 

@@ -303,6 +303,19 @@ describe("resty.sediment", function()
     end
   end)
 
+  it("raises for a loop over a topic that is missing what the plain module raises in one", function()
+    start {
+      http = ('init_by_lua_block { missing = require "resty.sediment".open("%s"):topic "none" }'):format(path),
+      server = [[
+        location /run { content_by_lua_block {
+          local _, err = pcall(missing.records, missing)
+          ngx.say(err.code, " ", "so: " .. err == "so: " .. tostring(err))
+        } }
+      ]],
+    }
+    assert.equal("unknown_topic true\n", nginx:get "/run")
+  end)
+
   describe("in every phase", function()
     -- The table of docs/openresty.md: what a call does, by call and by the title of a column.
     local function documented()

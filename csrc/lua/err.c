@@ -26,17 +26,30 @@ int sdml_fail(lua_State *L, int code) {
   return 3;
 }
 
+/* Takes a message and a code's name, the upper one, for an error object. */
+static void make_error(lua_State *L) {
+  lua_createtable(L, 0, 2);
+  lua_insert(L, -3);
+  lua_setfield(L, -3, "code");
+  lua_setfield(L, -2, "message");
+  luaL_getmetatable(L, SDML_ERROR);
+  lua_setmetatable(L, -2);
+}
+
 int sdml_throw(lua_State *L, int code) {
   raise_misuse(L, code);
   lua_pushstring(L, sdm_errmsg());         /* at once: a finalizer that runs meanwhile may fail as well */
-  lua_createtable(L, 0, 2);
-  lua_insert(L, -2);
-  lua_setfield(L, -2, "message");
   lua_pushstring(L, sdm_code_name(code));
-  lua_setfield(L, -2, "code");
-  luaL_getmetatable(L, SDML_ERROR);
-  lua_setmetatable(L, -2);
+  make_error(L);
   return lua_error(L);
+}
+
+int sdml_error(lua_State *L) {
+  luaL_checkstring(L, 1);
+  luaL_checkstring(L, 2);
+  lua_settop(L, 2);
+  make_error(L);
+  return 1;
 }
 
 int sdml_refuse(lua_State *L, int arg, const char *format, ...) {

@@ -95,7 +95,8 @@ static void add_functions(lua_State *L) {
     { "snapshot_open", sdml_snapshot_open }, { "snapshot_begin", sdml_snapshot_begin },
     { "key", sdml_key }, { "now", core_now }, { "topic_id", core_topic_id }, { "roster", sdml_roster_open },
     { "random_id", core_random_id }, { "monotonic_ms", core_monotonic_ms }, { "option", core_option },
-    { "configs", sdml_configs }, { "catch_signals", core_catch_signals }, { "caught_signal", core_caught_signal }, { NULL, NULL },
+    { "configs", sdml_configs }, { "catch_signals", core_catch_signals }, { "caught_signal", core_caught_signal },
+    { "error", sdml_error }, { NULL, NULL },
   };
   for (const luaL_Reg *f = functions; f->name; f++) {
     lua_pushcfunction(L, f->func);

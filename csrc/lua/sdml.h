@@ -66,6 +66,7 @@ typedef struct sdml_reader {
 /* ---- err.c ---- */
 int sdml_fail(lua_State *L, int code);    /* nil, message, code of the last failure; raises misuse, use after close, lack of memory */
 int sdml_throw(lua_State *L, int code);   /* raises it as an error object; misuse and the like as sdml_fail does */
+int sdml_error(lua_State *L);             /* core.error(message, code) -> such an object, for iterators that are written in Lua */
 int sdml_use_after_close(lua_State *L, const char *what);
 int sdml_refuse(lua_State *L, int arg, const char *format, ...) __attribute__((format(printf, 3, 4)));   /* a bad argument; raises */
 void sdml_open_error(lua_State *L);

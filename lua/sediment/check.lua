@@ -49,6 +49,13 @@ function check.relay(method, ok, ...)
   error((message:gsub("^%S*sediment/[%w_]+%.lua:%d+: ", ""):gsub("'%?'", "'" .. method .. "'")), 3)
 end
 
+--- What a method answered, which inside an iteration nobody looks at: a failure is raised, as the object that the core's iterators raise. nil
+--- alone is none.
+function check.or_throw(result, message, code)
+  if result == nil and message ~= nil then error(core.error(message, code), 0) end
+  return result
+end
+
 --- Raises at the caller of the method, `level` above, unless the argument is nothing or a number of milliseconds.
 function check.timeout(method, argument, timeout_ms, level)
   if timeout_ms == nil then return end

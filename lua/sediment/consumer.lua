@@ -387,13 +387,6 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------------- iterating
 
-local ERROR = { __name = "sediment.error", __tostring = function(e) return e.message end }
-
-local function or_throw(result, message, code)
-  if result == nil then error(setmetatable({ message = message, code = code }, ERROR), 0) end
-  return result
-end
-
 local RECORDS = { follow = "boolean", timeout_ms = "count", commit_every = "count" }
 
 -- What has been handled. Of partitions that are another member's by now it is his affair.
@@ -416,16 +409,16 @@ function Consumer:records(options)
   local open = 0                          -- records handled since the last commit
   local function commit_from(count)
     if not every or open < count then return end
-    or_throw(commit_handled(self))
+    check.or_throw(commit_handled(self))
     open = 0
   end
   return function()
     check_self(self, "records", 3)
     commit_from(every)
-    local list = or_throw(poll_or_nothing(self, 1, 0))
+    local list = check.or_throw(poll_or_nothing(self, 1, 0))
     if not list[1] then
       commit_from(1)
-      list = timeout_ms > 0 and or_throw(poll_or_nothing(self, 1, timeout_ms)) or list
+      list = timeout_ms > 0 and check.or_throw(poll_or_nothing(self, 1, timeout_ms)) or list
     end
     open = open + (list[1] and 1 or 0)
     return list[1]

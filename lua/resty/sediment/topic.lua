@@ -66,17 +66,6 @@ function Topic:wait(offset, timeout_ms, p)
   return relay("wait", pcall(wait_yielding, self, topic, offset, timeout_ms, p))
 end
 
--- What iterators raise, as the plain module does: a table whose tostring is the message.
-local ERROR = { __name = "sediment.error", __tostring = function(e) return e.message end }
-
-local function throw(message, code) error(setmetatable({ message = message, code = code }, ERROR), 0) end
-
--- For a method that answers nil when there is nothing, and nil, message, code when it fails.
-local function or_throw(result, message, code)
-  if message then throw(message, code) end
-  return result
-end
-
 -- An iterator over what `next_record` gives, which may be called again when it has given nil. It waits where nothing came since the look
 -- before; who is far behind gives way as he catches up.
 local function following(self, topic, options, next_record)
@@ -89,16 +78,15 @@ local function following(self, topic, options, next_record)
         pace(value and #value or 0)
         return offset, key, value, timestamp, headers
       end
-      local log_end = or_throw(topic:latest(p))
+      local log_end = check.or_throw(topic:latest(p))
       if log_end ~= seen then seen = log_end
-      elseif seen >= to or not or_throw(wait_yielding(self, topic, seen, timeout_ms, p)) then return nil end
+      elseif seen >= to or not check.or_throw(wait_yielding(self, topic, seen, timeout_ms, p)) then return nil end
     end
   end
 end
 
 function Topic:records(options)
-  local topic, message, code = plain_topic(self, "records")
-  if not topic then throw(message, code) end
+  local topic = check.or_throw(plain_topic(self, "records"))
   if type(options) ~= "table" or options.follow ~= true or options.timeout_ms == 0 then
     return relay("records", pcall(core.topic.records, topic, options))
   end
