@@ -189,6 +189,24 @@ local function append(topic, group, records)
   return true
 end
 
+-- The table of the topic that is kept in `holder` under that name, up to date: opened when there is none, or when its topic was deleted.
+-- false: the topic is missing.
+local function kept(holder, name, store, options)
+  if holder[name] then
+    local done, message, code = holder[name]:update()
+    if done then return holder[name] end
+    if code ~= "unknown_topic" then return nil, message, code end
+    holder[name] = nil
+  end
+  local topic, message, code = open_topic(store)
+  if not topic then
+    if message then return nil, message, code end
+    return false
+  end
+  holder[name], message, code = state_table.open(store, offsets.TOPIC, options)
+  return holder[name], message, code
+end
+
 -- ------------------------------------------------------------------------------------------------------------------------ of one group
 
 local Commits = {}
@@ -196,32 +214,17 @@ Commits.__index = Commits
 
 --- What a group has committed, kept current; of a store that may be read-only.
 function offsets.of_group(store, group)
+  local prefix, own = bytes.i16(OFFSET_KEY) .. bytes.text(group), offsets.group_key(group)     -- what its keys begin with, or are
   return setmetatable({
-    store = store, group = group, topic_name = offsets.TOPIC,
-    prefix = bytes.i16(OFFSET_KEY) .. bytes.text(group), own = offsets.group_key(group),       -- what its keys begin with, or are
+    store = store, group = group, topic_name = offsets.TOPIC, own = own,
+    options = { decode = function(value, key)
+      if key == own or key:sub(1, #prefix) == prefix then return value end
+    end },
   }, Commits)
 end
 
 -- The table of the group's records. false: nothing was ever committed.
-local function current(self)
-  local done, message, code
-  if self.state then
-    done, message, code = self.state:update()
-    if code == "unknown_topic" then self.state = nil elseif not done then return nil, message, code end
-  end
-  if self.state then return self.state end
-  local prefix, own = self.prefix, self.own
-  local topic
-  topic, message, code = open_topic(self.store)
-  if not topic then
-    if message then return nil, message, code end
-    return false
-  end
-  self.state, message, code = state_table.open(self.store, offsets.TOPIC, { decode = function(value, key)
-    if key == own or key:sub(1, #prefix) == prefix then return value end
-  end })
-  return self.state, message, code
-end
+local function current(self) return kept(self, "state", self.store, self.options) end
 
 --- The commit of a partition, of the topic with that id, nil: none. Or nil, message, code.
 function Commits:get(topic, p, topic_id)
@@ -340,27 +343,9 @@ end
 
 -- ---------------------------------------------------------------------------------------------------------------------- of all groups
 
--- The table of all groups, which goes with the store. false: nothing was ever committed.
-local function everything(store)
-  local life = core.life(store)
-  if life.commits then
-    local done, why, what = life.commits:update()
-    if done then return life.commits end
-    life.commits = nil
-    if what ~= "unknown_topic" then return nil, why, what end
-  end
-  local topic, message, code = open_topic(store)
-  if not topic then
-    if message then return nil, message, code end
-    return false
-  end
-  life.commits, message, code = state_table.open(store, offsets.TOPIC)
-  return life.commits, message, code
-end
-
 --- { group = { topics = { topic = { [partition] = commit } }, empty_since = ms or nil } }; nil, message, code.
 function offsets.all(store)
-  local state, message, code = everything(store)
+  local state, message, code = kept(core.life(store), "commits", store)      -- it goes with the store
   if not state then
     if message then return nil, message, code end
     return {}
