@@ -353,6 +353,8 @@ describe("arguments", function()
       raises("now: a whole number within 2^53 expected, got string", function() call { now = "now" } end)
       raises("unknown option 'when'", function() call { when = 1 } end)
     end
+    raises("bad argument #1 to 'maintain' %(table of options expected, got number%)", function() store:maintain(5) end)
+    raises("bad argument #1 to 'maintain' %(sediment.store expected, got number; call it with ':'%)", function() store.maintain(5) end)
     raises("unknown option 'force'", function() topic:retain { force = true } end)
     raises("force: boolean expected", function() topic:compact { force = 1 } end)
     raises("unknown option 'if_exist'", function() store:delete_topic("t", { if_exist = true }) end)

@@ -14,6 +14,7 @@
 --- is never open across a fork, and never by the master, whose user is another.
 local core = require "sediment.core"
 local sediment = require "sediment"
+local check = require "sediment.check"
 local handle = require "resty.sediment.handle"
 local phase = require "resty.sediment.phase"
 local topic = require "resty.sediment.topic"
@@ -30,7 +31,7 @@ function Store:topic(name, config)
   local store, message, code = plain_store(self, "topic")
   if not store then return nil, message, code end
   local plain
-  plain, message, code = handle.relay_to(3, "topic", pcall(core.store.topic, store, name, config))
+  plain, message, code = check.relay_to(3, "topic", pcall(core.store.topic, store, name, config))
   if not plain then return nil, message, code end
   return topic.new(self, name, config, plain)
 end
@@ -78,7 +79,7 @@ local function open(path, options)
     return setmetatable({ path = path, options = options }, Store)
   end
   local ok, store, message, code = pcall(sediment.open, path, options)
-  if not ok then handle.raise_to(2, "open", 0, store) end
+  if not ok then check.raise_to(2, "open", 0, store) end
   if not store then return nil, message, code end
   return setmetatable({ path = path, options = options, plain = store }, Store)
 end

@@ -41,12 +41,21 @@ function check.options(method, number, given, known)
   return given
 end
 
---- The results of a pcall of a C method that a method of the same name has called; what it raised is raised at the caller of that one.
-function check.relay(method, ok, ...)
-  if ok then return ... end
-  local message = ...
+--- Raises what a method raised that was called by pcall, at the line `level` above. It was not called as a method: it counts its object, the
+--- first argument, if `self` is 1, and may not know its name.
+function check.raise_to(level, call, self, message)
   if type(message) ~= "string" then error(message, 0) end
-  error((message:gsub("^%S*sediment/[%w_]+%.lua:%d+: ", ""):gsub("'%?'", "'" .. method .. "'")), 3)
+  message = message:gsub("^%S*resty/sediment[%w/]*%.lua:%d+: ", "")
+  message = message:gsub("^bad argument #(%d+) to '([^']*)'", function(n, name)
+    return ("bad argument #%d to '%s'"):format(name == call and n or n - self, call)
+  end)
+  error(message, level + 1)
+end
+
+--- The results of such a pcall, or what it raised.
+function check.relay_to(level, call, ok, ...)
+  if ok then return ... end
+  check.raise_to(level, call, 1, (...))
 end
 
 --- What a method answered, which inside an iteration nobody looks at: a failure is raised, as the object that the core's iterators raise. nil

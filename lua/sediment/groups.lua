@@ -175,7 +175,10 @@ function groups.maintaining(maintain)
     if not gone then report.failed, report.reason = report.failed + 1, message end
     return report
   end
-  return function(store, options) return finish(store, options, check.relay("maintain", pcall(maintain, store, options))) end
+  return function(store, options)
+    check.store(store, "maintain")
+    return finish(store, options, check.relay_to(3, "maintain", pcall(maintain, store, options)))
+  end
 end
 
 return groups

@@ -2,6 +2,7 @@
 --
 -- One that was made in init_by_lua* has nothing behind it: it remembers what it was given, and opens when it is first used in a worker.
 local sediment = require "sediment"
+local check = require "sediment.check"
 local phase = require "resty.sediment.phase"
 
 local handle = {}
@@ -15,25 +16,8 @@ handle.Topic.__index = handle.Topic
 
 -- -------------------------------------------------------------------------------------------------------------------------------- errors
 
--- Raises what a plain function raised, at the line `level` above. A plain method that was not called as one counts its object, and is not
--- named.
-function handle.raise_to(level, call, self, message)
-  if type(message) ~= "string" then error(message, 0) end
-  message = message:gsub("^%S*resty/sediment[%w/]*%.lua:%d+: ", "")
-  message = message:gsub("^bad argument #(%d+) to '([^']*)'", function(n, name)
-    return ("bad argument #%d to '%s'"):format(name == call and n or n - self, call)
-  end)
-  error(message, level + 1)
-end
-
--- The results of a pcall of a plain method, or what it raised.
-function handle.relay_to(level, call, ok, ...)
-  if ok then return ... end
-  handle.raise_to(level, call, 1, (...))
-end
-
--- The same as the last thing that a method does, which leaves the caller of the method the nearest.
-function handle.relay(call, ...) return handle.relay_to(2, call, ...) end
+-- The results of a pcall of a plain method, as the last thing that a method of ours does: that leaves its caller the nearest.
+function handle.relay(call, ...) return check.relay_to(2, call, ...) end
 
 function handle.check_self(self, class, call, level)
   if getmetatable(self) == class then return end
@@ -82,14 +66,14 @@ function handle.plain_topic(self, call)
   return self.plain, message, code
 end
 
--- Gives a class the methods named in `names` as they are, after `check` if one is given.
-function handle.hand_on(class, plain_methods, plain, names, check)
+-- Gives a class the methods named in `names` as they are, after `allow`, which refuses phases, if it is given.
+function handle.hand_on(class, plain_methods, plain, names, allow)
   for name in names:gmatch "%S+" do
     local method = plain_methods[name]
     class[name] = function(self, ...)
       local object, message, code = plain(self, name)
       if not object then return nil, message, code end
-      if check then check(name, 2) end
+      if allow then allow(name, 2) end
       return handle.relay(name, pcall(method, object, ...))
     end
   end

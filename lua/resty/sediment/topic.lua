@@ -6,7 +6,7 @@ local pacer = require "resty.sediment.pace"
 local phase = require "resty.sediment.phase"
 local poller = require "resty.sediment.poller"
 
-local Topic, plain_topic, relay, relay_to = handle.Topic, handle.plain_topic, handle.relay, handle.relay_to
+local Topic, plain_topic, relay, relay_to = handle.Topic, handle.plain_topic, handle.relay, check.relay_to
 
 -- `plain` is the topic behind it, if it is open.
 local function new(store, name, config, plain)
