@@ -135,6 +135,14 @@ describe("the command sediment", function()
     assert.equal("", (cat("t", "--from", "latest")))
     assert.equal(1, select(3, cat("t", "--from", "4")))
     assert.equal(2, select(3, cat("t", "--from", "committed")))
+    for from, why in pairs {
+      ["2023-02-31"] = "there is no day 2023-02-31", ["2023-11-14T24:61"] = "there is no time of day 24:61", tomorrow = "'tomorrow' is no place",
+      ["99999999999999d"] = "'99999999999999d' is no place", ["2023-11-14T10"] = "'2023-11-14T10' is no place",
+    } do
+      local said, complaint, status = cat("t", "--from", from)
+      assert.same({ "", 2 }, { said, status })
+      assert.is_truthy(complaint:find(why, 1, true), complaint)
+    end
     assert.equal(2, select(3, cat()))
     assert.equal(1, select(3, cat "none"))
     assert.same({}, store:groups())
@@ -287,12 +295,23 @@ describe("the command's texts", function()
       ["1970-01-01"] = 0, ["2000-02-29"] = 951782400000, ["2023-11-14T22:13:20"] = 1700000000000,
       ["2023-11-14 22:13:20.123"] = 1700000000123,
       ["2023-11-14T22:13:20Z"] = 1700000000000, ["2023-11-15T00:13:20+02:00"] = 1700000000000, ["2023-11-14T14:13-0800"] = 1699999980000,
-      ["1969-12-31T23:59:59Z"] = -1000,
-    } do assert.equal(ms, text.parse_time(s), s) end
-    for _, s in ipairs { "2023", "2023-1-1", "2023-13-01", "2023-11-14T", "2023-11-14T25:00", "2023-11-14T22:61", "2023-11-14x",
-                         "x2023-11-14" } do
-      assert.is_nil(text.parse_time(s), s)
+      ["1969-12-31T23:59:59Z"] = -1000, ["2024-02-29"] = 1709164800000, ["2024-12-31T24:00"] = 1735689600000,
+      ["2024-12-31T24:00:00.0-00:30"] = 1735691400000,
+    } do assert.same({ ms }, { text.parse_time(s) }, s) end
+    for _, s in ipairs { "2023", "2023-1-1", "2023-11-14T", "2023-11-14x", "x2023-11-14", "2023-11-14T1:00", "2023-11-14T10:00:1" } do
+      assert.same({}, { text.parse_time(s) }, s)
     end
+  end)
+
+  it("tell which part of a time there is not", function()
+    for _, case in ipairs {
+      { "2023-02-31", "day 2023-02-31" }, { "2023-02-29", "day 2023-02-29" }, { "1900-02-29", "day 1900-02-29" },
+      { "2023-04-31T10:00", "day 2023-04-31" }, { "2023-13-01", "day 2023-13-01" }, { "2023-00-01", "day 2023-00-01" },
+      { "2023-01-00", "day 2023-01-00" }, { "2023-12-32", "day 2023-12-32" }, { "2023-11-14T25:00", "time of day 25:00" },
+      { "2023-11-14T24:61", "time of day 24:61" }, { "2023-11-14T24:01", "time of day 24:01" }, { "2023-11-14 22:61", "time of day 22:61" },
+      { "2023-11-14T24:00:00.5Z", "time of day 24:00:00.5" }, { "2023-11-14T10:00:60", "time of day 10:00:60" },
+      { "2023-11-14T10:00+02:60", "zone +02:60" }, { "2023-11-14T10:00-2400", "zone -2400" },
+    } do assert.same({ nil, ("'%s' is no time: there is no %s"):format(case[1], case[2]) }, { text.parse_time(case[1]) }) end
   end)
 
   it("show numbers and durations", function()

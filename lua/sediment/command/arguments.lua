@@ -19,7 +19,7 @@ local UNITS = { ms = 1, s = 1000, m = 60 * 1000, h = 3600 * 1000, d = 24 * 3600 
 local function ago(word)
   local number, unit = word:match "^(%d+%.?%d*)(%l+)$"
   local ms = number and UNITS[unit] and tonumber(number) * UNITS[unit]
-  return ms and math.floor(os.time() * 1000 - ms)
+  return ms and ms < 2 ^ 52 and math.floor(os.time() * 1000 - ms) or nil
 end
 
 local WORDS = { earliest = "earliest", latest = "latest", committed = "committed" }
@@ -28,8 +28,11 @@ local WORDS = { earliest = "earliest", latest = "latest", committed = "committed
 local function parse_from(word)
   if WORDS[word] then return word end
   if word:find "^%d+$" and #word <= 15 then return tonumber(word) end
-  local ms = word:match "^@(%d+)$" and #word <= 16 and tonumber(word:sub(2)) or text.parse_time(word) or ago(word)
+  local ms = word:match "^@(%d+)$" and #word <= 16 and tonumber(word:sub(2)) or ago(word)
+  local message
+  if not ms then ms, message = text.parse_time(word) end
   if ms then return { time = ms } end
+  if message then return nil, message end
   return nil, "'" .. word .. "' is no place to begin: earliest, latest, committed, an offset, a time such as 2026-10-30T12:00 (UTC), " ..
     "@1793361600000 (milliseconds), or 2h (so long ago) expected"
 end

@@ -58,24 +58,43 @@ end
 
 local MINUTE = 60 * 1000
 
--- How far a zone is ahead of UTC, in milliseconds; nil: it is none.
+-- How far a zone is ahead of UTC, in milliseconds; nil: it is none; false: there is none like it.
 local function zone_ms(zone)
   if zone == "" or zone == "Z" then return 0 end
   local sign, h, m = zone:match "^([+-])(%d%d):?(%d%d)$"
-  return sign and (sign == "-" and -1 or 1) * (tonumber(h) * 60 + tonumber(m)) * MINUTE
+  if not sign then return nil end
+  h, m = tonumber(h), tonumber(m)
+  return h < 24 and m < 60 and (sign == "-" and -1 or 1) * (h * 60 + m) * MINUTE
 end
 
---- Milliseconds since 1970 of "2026-10-30", "2026-10-30T12:00", "2026-10-30T12:00:00.5+02:00": UTC where no zone is given. nil: it is none.
+-- A time of day and what is behind it: its text, milliseconds since midnight (nil: there is none like it), the zone. No text: it is none.
+local function time_of_day(rest)
+  local clock, zone = rest:match "^[T ](%d%d:%d%d)(.*)$"
+  if not clock then return nil, 0, rest end
+  local seconds = zone:match "^:%d%d%.?%d*"
+  if seconds then clock, zone = clock .. seconds, zone:sub(#seconds + 1) end
+  local hour, minute, second = tonumber(clock:sub(1, 2)), tonumber(clock:sub(4, 5)), tonumber(seconds and seconds:sub(2) or 0)
+  local ms = (hour * 60 + minute) * MINUTE + second * 1000
+  return clock, minute < 60 and second < 60 and ms <= 24 * 60 * MINUTE and ms or nil, zone
+end
+
+local function is_day(y, m, d)
+  if m < 1 or m > 12 or d < 1 then return false end
+  return d <= days(m == 12 and y + 1 or y, m % 12 + 1, 1) - days(y, m, 1)
+end
+
+--- Milliseconds since 1970 of "2026-10-30", "2026-10-30T12:00", "2026-10-30T12:00:00.5+02:00": UTC where no zone is given. nil: it is none;
+--- nil, message: it would be one if there were such a day, or such a time of day.
 function text.parse_time(s)
   local y, m, d, rest = s:match "^(%d%d%d%d)%-(%d%d)%-(%d%d)(.*)$"
   if not y then return nil end
-  local hour, minute, zone = rest:match "^[T ](%d%d):(%d%d)(.*)$"
-  local second = zone and zone:match "^:(%d%d%.?%d*)"
-  if second then zone = zone:sub(#second + 2) end
-  local ahead = zone_ms(zone or rest)
-  m, d, hour, minute, second = tonumber(m), tonumber(d), tonumber(hour or 0), tonumber(minute or 0), tonumber(second or 0)
-  if not ahead or m < 1 or m > 12 or d < 1 or d > 31 or hour > 24 or minute > 59 or second >= 61 then return nil end
-  return math.floor((days(tonumber(y), m, d) * 24 * 60 + hour * 60 + minute) * MINUTE + second * 1000 - ahead + 0.5)
+  local clock, ms, zone = time_of_day(rest)
+  local ahead = zone_ms(zone)
+  if ahead == nil then return nil end
+  y, m, d = tonumber(y), tonumber(m), tonumber(d)
+  local missing = not is_day(y, m, d) and "day " .. s:sub(1, 10) or not ms and "time of day " .. clock or not ahead and "zone " .. zone
+  if missing then return nil, ("'%s' is no time: there is no %s"):format(s, missing) end
+  return math.floor(days(y, m, d) * 24 * 60 * MINUTE + ms - ahead + 0.5)
 end
 
 -- ------------------------------------------------------------------------------------------------------------------------------- bytes
