@@ -136,8 +136,8 @@ describe("the command sediment", function()
     assert.equal(1, select(3, cat("t", "--from", "4")))
     assert.equal(2, select(3, cat("t", "--from", "committed")))
     for from, why in pairs {
-      ["2023-02-31"] = "there is no day 2023-02-31", ["2023-11-14T24:61"] = "there is no time of day 24:61", tomorrow = "'tomorrow' is no place",
-      ["99999999999999d"] = "'99999999999999d' is no place", ["2023-11-14T10"] = "'2023-11-14T10' is no place",
+      ["2023-02-31"] = "there is no day 2023-02-31", ["2023-11-14T24:61"] = "there is no time of day 24:61",
+      tomorrow = "'tomorrow' is no place", ["99999999999999d"] = "'99999999999999d' is no place", ["2023-11-14T10"] = "'2023-11-14T10' is no place",
     } do
       local said, complaint, status = cat("t", "--from", from)
       assert.same({ "", 2 }, { said, status })

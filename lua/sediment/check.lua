@@ -41,8 +41,8 @@ function check.options(method, number, given, known)
   return given
 end
 
---- Raises what a method raised that was called by pcall, at the line `level` above. It was not called as a method: it counts its object, the
---- first argument, if `self` is 1, and may not know its name.
+--- Raises what a method raised that was called by pcall, at the line `level` above. It was not called as a method: it counts its object,
+--- the first argument, if `self` is 1, and may not know its name.
 function check.raise_to(level, call, self, message)
   if type(message) ~= "string" then error(message, 0) end
   message = message:gsub("^%S*resty/sediment[%w/]*%.lua:%d+: ", "")
@@ -58,8 +58,8 @@ function check.relay_to(level, call, ok, ...)
   check.raise_to(level, call, 1, (...))
 end
 
---- What a method answered, which inside an iteration nobody looks at: a failure is raised, as the object that the core's iterators raise. nil
---- alone is none.
+--- What a method answered, which inside an iteration nobody looks at: a failure is raised, as the object that the core's iterators raise.
+--- nil alone is none.
 function check.or_throw(result, message, code)
   if result == nil and message ~= nil then error(core.error(message, code), 0) end
   return result
