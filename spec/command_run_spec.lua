@@ -231,6 +231,17 @@ describe("sediment run", function()
     complains("string.rep()", "s.lua:3: bad argument #1 to 'rep' (string expected, got no value)")
   end)
 
+  it("obeys nothing of what it tells of", function()
+    store:topic("t", {}):append("\27[2J\n", "\27[2J\255")
+    write [[return { topics = { "t" }, on_record = function(r) error(r.value) end }]]
+    local complaint = select(2, scripts.sediment(directory, "run", "s.lua", "--store", "store", "--group", "\27[2J"))
+    assert.is_nil(complaint:find "[\27\255]")
+    assert.is_truthy(complaint:find('s.lua:1: \\x1b[2J\\xff\n  in record t-0@0, key "\\x1b[2J\\n"\n', 1, true), complaint)
+    write [[return { topics = { "t" }, on_record = function() end }]]
+    complaint = select(2, scripts.sediment(directory, "run", "s.lua", "--store", "store", "--group", "\27[2J"))
+    assert.is_truthy(complaint:find("for group \\x1b[2J\n", 1, true), complaint)
+  end)
+
   it("tells where else a script fails", function()
     fill(1)
     local function complains(text, expected)

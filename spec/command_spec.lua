@@ -137,7 +137,8 @@ describe("the command sediment", function()
     assert.equal(2, select(3, cat("t", "--from", "committed")))
     for from, why in pairs {
       ["2023-02-31"] = "there is no day 2023-02-31", ["2023-11-14T24:61"] = "there is no time of day 24:61",
-      tomorrow = "'tomorrow' is no place", ["99999999999999d"] = "'99999999999999d' is no place", ["2023-11-14T10"] = "'2023-11-14T10' is no place",
+      tomorrow = "'tomorrow' is no place", ["99999999999999d"] = "'99999999999999d' is no place",
+      ["2023-11-14T10"] = "'2023-11-14T10' is no place",
     } do
       local said, complaint, status = cat("t", "--from", from)
       assert.same({ "", 2 }, { said, status })
@@ -146,6 +147,13 @@ describe("the command sediment", function()
     assert.equal(2, select(3, cat()))
     assert.equal(1, select(3, cat "none"))
     assert.same({}, store:groups())
+  end)
+
+  it("escapes what is no text, and what a terminal would obey", function()
+    local topic = store:topic("t", {})
+    topic:append("\194\155\127", "\255a\195\169\128")
+    assert.matches("\t\\xc2\\x9b\\x7f\t\\xffa\195\169\\x80\n$", (cat "t"))
+    assert.matches('"key":"\\u009b\\u007f","value_base64":"/2HDqYA="', (cat("t", "--json")))
   end)
 
   it("prints them as JSON", function()
@@ -253,6 +261,23 @@ describe("the command sediment", function()
     assert.same({ "", "", 0 }, { run("groups", "g", "--delete", "--store", "store") })
     assert.equal(1, select(3, run("groups", "g", "--store", "store")))
     assert.equal(2, select(3, run("groups", "--delete", "--store", "store")))
+  end)
+
+  it("obeys no name, metadata or path that it tells of", function()
+    local wild, shown = "\27[2J\r\255\\", "\\x1b[2J\\r\\xff"
+    store:topic("t", {}):append("k", "v")
+    store:consumer({ group = wild .. "\n", topics = { "t" } }):commit { t = { [0] = { offset = 1, metadata = wild } } }
+    local function is_shown(said, what)
+      assert.is_truthy(said:find(what, 1, true), said)
+      assert.is_nil(said:find "[\27\r\255]", said)
+    end
+    is_shown((run("groups", "--store", "store")), "\n" .. shown .. "\\\\\\n        1    0\n")
+    is_shown((run("groups", wild .. "\n", "--store", "store")), "  " .. shown .. "\\\\\n")
+    for _, words in ipairs { { "groups", wild, "--store", "store" }, { "topics", "--store", wild }, { "cat", wild, "--store", "store" },
+                             { "cat", "--partition", wild }, { "verify", wild, "--store", "store" }, { wild }, { "cat", "--from", wild },
+                             { "run", wild }, { "apply", wild, "--store", "store" }, { "backup", wild .. "/a/b", "--store", "store" } } do
+      is_shown(select(2, run((table.unpack or unpack)(words))), shown .. "\\")
+    end
   end)
 
   it("verifies a store, and changes nothing", function()

@@ -45,7 +45,7 @@ end
 local function go_through(store, steps, dry)
   local counts = {}
   for _, step in ipairs(steps) do
-    for _, line in ipairs(step.lines) do print(line) end
+    for _, line in ipairs(step.lines) do print(text.escaped(line)) end
     local done, message, code = true, nil, nil
     if not dry then done, message, code = plan.perform(store, step) end
     if not done then return nil, message, code end

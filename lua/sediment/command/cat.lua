@@ -8,8 +8,9 @@ local text = require "sediment.command.text"
 local cat = { summary = "Print records." }
 
 cat.description = [[
-Prints the records of a topic, each on a line: partition, offset, time, key and value, with tabs between and control characters escaped
-(\n, \x1b); null for no key, and for the value of a tombstone. Records of several partitions come in turns. Nothing is committed.]]
+Prints the records of a topic, each on a line: partition, offset, time, key and value, with tabs between. Control characters and bytes that
+are no UTF-8 are escaped (\n, \x1b); null for no key, and for the value of a tombstone. Records of several partitions come in turns.
+Nothing is committed.]]
 
 local MOST, SLICE_MS = 500, 200
 
@@ -77,7 +78,7 @@ local function perform(from, given)
 end
 
 local function tell(topic, p, from, to, message)
-  io.stderr:write(("sediment cat: %s-%d: offsets %.0f to %.0f are left out: %s\n"):format(topic, p, from, to - 1, message))
+  text.complain("sediment cat", ("%s-%d: offsets %.0f to %.0f are left out: %s"):format(topic, p, from, to - 1, message))
 end
 
 local function options_of(given)

@@ -66,7 +66,7 @@ local function describe(store, name)
   local done
   done, message, code = each_commit(store, group, function(topic, p, commit, log_end, lag)
     rows[#rows + 1] = { topic, ("%d"):format(p), text.grouped(commit.offset), text.grouped(log_end), text.grouped(lag),
-                        text.time(commit.timestamp), text.escaped(commit.metadata or "") }
+                        text.time(commit.timestamp), commit.metadata or "" }
   end)
   if not done then return nil, message, code end
   print(text.count(group.members, "member"))

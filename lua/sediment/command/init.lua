@@ -13,12 +13,8 @@ Exit status: 0 done; 1 failed, or verify found damage; 2 wrong usage; 128 + N en
 
 local text = require "sediment.command.text"
 
-local function complain(who, message)
-  io.stderr:write(who, ": ", message, "\n")
-end
-
 local function usage_error(parser, message)
-  io.stderr:write(("%s\n\nError: %s\n"):format(parser:get_usage(), message))
+  io.stderr:write(("%s\n\nError: %s\n"):format(parser:get_usage(), text.printable(message)))
   os.exit(2)
 end
 
@@ -47,25 +43,25 @@ local function perform(module, given)
   local flushed, why = text.flush()
   if status and flushed then return status end
   message = message or why
-  complain("sediment " .. given.command, message)
+  text.complain("sediment " .. given.command, message)
   return code == "usage" and 2 or 1
 end
 
 --- Runs the command with these arguments: its exit status.
 return function(arguments)
   if _VERSION == "Lua 5.1" and not rawget(_G, "jit") then
-    complain("sediment", "this is Lua 5.1; the command needs Lua 5.4 or LuaJIT")
+    text.complain("sediment", "this is Lua 5.1; the command needs Lua 5.4 or LuaJIT")
     return 1
   end
   local found, argparse = pcall(require, "argparse")
   if not found then
-    complain("sediment", "the command needs the Lua library argparse (Debian: lua-argparse, LuaRocks: argparse)")
+    text.complain("sediment", "the command needs the Lua library argparse (Debian: lua-argparse, LuaRocks: argparse)")
     return 1
   end
   local modules = {}
   local given = define(argparse, modules):parse(arguments)
   local ok, status = pcall(perform, modules[given.command], given)
   if ok then return status end
-  complain("sediment " .. given.command, tostring(status))
+  text.complain("sediment " .. given.command, tostring(status))
   return 1
 end

@@ -81,7 +81,7 @@ end
 
 local function show(self, now)
   if self.terminal then io.stderr:write("\r", line(self, now):sub(1, self.width - 1), "\27[K")
-  else io.stderr:write(self.name, ": ", line(self, now), "\n") end
+  else text.complain(self.name, line(self, now)) end
   self.drawn, self.due = self.terminal, now + (self.terminal and DRAW_MS or SAY_MS)
 end
 
@@ -105,7 +105,7 @@ function Progress:finish(rest)
   self:erase()
   local ms = core.monotonic_ms() - self.began
   local fast = ms >= 100 and (" (%s)"):format(amounts(self.records, self.bytes, ms)) or ""
-  io.stderr:write(("%s: %s in %.1f s%s%s\n"):format(self.name, text.count(self.records, "record"), ms / 1000, fast, rest or ""))
+  text.complain(self.name, ("%s in %.1f s%s%s"):format(text.count(self.records, "record"), ms / 1000, fast, rest or ""))
 end
 
 return Progress

@@ -69,7 +69,7 @@ end
 
 local function described(record, message)
   local key = record.key and '"' .. text.escaped(record.key) .. '"' or "none"
-  return ("%s\n  in record %s-%d@%.0f, key %s"):format(message, record.topic, record.partition, record.offset, key)
+  return ("%s\n  in record %s-%d@%.0f, key %s"):format(message, text.escaped(record.topic), record.partition, record.offset, key)
 end
 
 -- Handles it, or puts it aside. nil, message, code.
@@ -162,7 +162,7 @@ end
 
 local function last_words(self)
   local aside = self.put_aside > 0 and (", %s put aside in %s"):format(text.grouped(self.put_aside), self.script.dead_letter) or ""
-  return aside .. (self.source.group and "; committed for group " .. self.source.group or "")
+  return aside .. (self.source.group and "; committed for group " .. text.escaped(self.source.group) or "")
 end
 
 -- All is handled that is to be: the script's own end, and only then the commit, so that what it makes of its state is not lost.
@@ -210,8 +210,8 @@ local function make_topics(self)
       done, message, code = plan.perform(self.store, s)
       if not done then return nil, message, code end
     elseif s.kind == "alter" then
-      io.stderr:write(("sediment run: topic '%s' is not as the script defines it; `sediment apply --dry-run %s` tells how\n"):format(
-        s.name, self.script.path))
+      local message = "topic '%s' is not as the script defines it; `sediment apply --dry-run %s` tells how"
+      text.complain("sediment run", message:format(s.name, self.script.path))
     end
   end
   return true

@@ -8,6 +8,9 @@ function text.flush()
   return nil, "cannot write to stdout: " .. tostring(why), "io"
 end
 
+--- Writes a message to stderr; `who` says it.
+function text.complain(who, message) io.stderr:write(who, ": ", text.printable(message), "\n") end
+
 --- 221702 -> "221,702"
 function text.grouped(n)
   local digits = ("%.0f"):format(n):reverse():gsub("%d%d%d", "%0,"):reverse()
@@ -99,25 +102,55 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------------------- bytes
 
-local ESCAPES = { ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ["\\"] = "\\\\" }
-
---- Bytes on a line of their own: control characters, which a terminal would obey, as escapes.
-function text.escaped(s)
-  if not s:find "[%c\\]" then return s end
-  return (s:gsub("[%c\\]", function(c) return ESCAPES[c] or ("\\x%02x"):format(c:byte()) end))
-end
-
--- Whole sequences of more than one byte, as UTF-8 has them.
-local SEQUENCES = {
+-- Whole characters of more than one byte, as UTF-8 has them.
+local CHARACTERS = {
   "[\194-\223][\128-\191]", "\224[\160-\191][\128-\191]", "[\225-\236\238\239][\128-\191][\128-\191]", "\237[\128-\159][\128-\191]",
   "\240[\144-\191][\128-\191][\128-\191]", "[\241-\243][\128-\191][\128-\191][\128-\191]", "\244[\128-\143][\128-\191][\128-\191]",
 }
 
 local function is_utf8(s)
   if not s:find "[\128-\255]" then return true end
-  for _, sequence in ipairs(SEQUENCES) do s = s:gsub(sequence, ".") end
+  for _, character in ipairs(CHARACTERS) do s = s:gsub(character, ".") end
   return not s:find "[\128-\255]"
 end
+
+local C1 = "\194[\128-\159]"              -- control characters, too
+
+-- The character of more than one byte at `i` that may be printed; nil: there is none.
+local function character_at(s, i)
+  if s:find("^" .. C1, i) then return nil end
+  for _, character in ipairs(CHARACTERS) do
+    local found = s:match("^" .. character, i)
+    if found then return found end
+  end
+end
+
+local ESCAPES = { ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ["\\"] = "\\\\" }
+
+local function escape(byte) return ESCAPES[byte] or ("\\x%02x"):format(byte:byte()) end
+
+-- Of a run of bytes beyond ASCII, what is no character as escapes.
+local function escape_foreign(run)
+  local out, i = {}, 1
+  while i <= #run do
+    local character = character_at(run, i)
+    out[#out + 1] = character or escape(run:sub(i, i))
+    i = i + (character and #character or 1)
+  end
+  return table.concat(out)
+end
+
+local function escape_all(s, bytes)
+  if s:find(bytes) then s = s:gsub(bytes, escape) end
+  if s:find "[\128-\255]" then s = s:gsub("[\128-\255]+", escape_foreign) end
+  return s
+end
+
+--- Bytes on a line of their own: control characters, which a terminal would obey, and what is no UTF-8 as escapes.
+function text.escaped(s) return escape_all(s, "[%c\\]") end
+
+--- The same of a message, which may have lines and has what it is about in it.
+function text.printable(s) return escape_all(s, "[^%C\n\t]") end
 
 local DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
@@ -136,9 +169,12 @@ local function base64(s)
   return table.concat(out)
 end
 
+local function json_escape(c) return c == '"' and '\\"' or c == "\\" and "\\\\" or ("\\u%04x"):format(c:byte(-1)) end
+
 local function quoted(s)
-  if not s:find '[%c"\\]' then return '"' .. s .. '"' end
-  return '"' .. s:gsub('[%c"\\]', function(c) return c == '"' and '\\"' or c == "\\" and "\\\\" or ("\\u%04x"):format(c:byte()) end) .. '"'
+  if s:find '[%c"\\]' then s = s:gsub('[%c"\\]', json_escape) end
+  if s:find(C1) then s = s:gsub(C1, json_escape) end
+  return '"' .. s .. '"'
 end
 
 --- Members of a JSON object for some bytes: `"name":"..."`, or `"name_base64":"..."` of those that are no UTF-8.
@@ -154,7 +190,10 @@ end
 function text.print_rows(rows, right)
   local widths = {}
   for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, #cell) end
+    for i, cell in ipairs(row) do
+      row[i] = text.escaped(cell)
+      widths[i] = math.max(widths[i] or 0, #row[i])
+    end
   end
   for _, row in ipairs(rows) do
     local cells = {}
