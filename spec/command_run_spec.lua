@@ -462,6 +462,27 @@ describe("sediment run", function()
     assert.is_nil(committed())
   end)
 
+  it("ends without a word when it is interrupted before it has begun", function()
+    write [[io.stdout:setvbuf "no" print "loading" while true do end]]
+    local pipe, pid = scripts.start_sediment(directory, "run", "s.lua", "--store", "store")
+    assert.equal("loading", pipe:read "*l")
+    disk.run("kill -INT " .. pid)
+    assert.equal("status 130\n", pipe:read "*a")
+    pipe:close()
+    for _, name in ipairs { "sediment", "argparse", "sediment.command.run" } do
+      disk.write(directory .. "/init.lua", ([[
+        if jit then jit.off() end                                     -- what is compiled hears of no signal
+        package.preload["%s"] = function()
+          io.popen "kill -INT $PPID":close()
+          for i = 1, 1e8 do end
+          print "goes on"
+        end
+      ]]):format(name))
+      assert.equal("status 130\n", scripts.shell("exec 2>&1; (LUA_INIT=@init.lua; export LUA_INIT; " ..
+        scripts.sediment_command(directory, "topics"):gsub("LUA_INIT LUA_INIT_5_4", "") .. ") < /dev/null; echo status $?"), name)
+    end
+  end)
+
   it("leaves nothing out when it is killed again and again", function()
     local total = 300
     local topic = store:topic("t", { partitions = 3 })

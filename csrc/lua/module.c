@@ -72,6 +72,13 @@ static int core_option(lua_State *L) {
   return 1;
 }
 
+/* core.let_interrupt(): SIGINT ends the process from now on, without an error of Lua's. For the command */
+static int core_let_interrupt(lua_State *L) {
+  (void)L;
+  sdm_let_interrupt();
+  return 0;
+}
+
 /* core.catch_signals(): requests to end are noted from now on. For the command */
 static int core_catch_signals(lua_State *L) {
   (void)L;
@@ -96,7 +103,7 @@ static void add_functions(lua_State *L) {
     { "key", sdml_key }, { "now", core_now }, { "topic_id", core_topic_id }, { "roster", sdml_roster_open },
     { "random_id", core_random_id }, { "monotonic_ms", core_monotonic_ms }, { "option", core_option },
     { "configs", sdml_configs }, { "catch_signals", core_catch_signals }, { "caught_signal", core_caught_signal },
-    { "error", sdml_error }, { NULL, NULL },
+    { "let_interrupt", core_let_interrupt }, { "error", sdml_error }, { NULL, NULL },
   };
   for (const luaL_Reg *f = functions; f->name; f++) {
     lua_pushcfunction(L, f->func);

@@ -53,6 +53,8 @@ return function(arguments)
     text.complain("sediment", "this is Lua 5.1; the command needs Lua 5.4 or LuaJIT")
     return 1
   end
+  require "sediment"
+  require "sediment.core".let_interrupt()                -- until a run asks for it
   local found, argparse = pcall(require, "argparse")
   if not found then
     text.complain("sediment", "the command needs the Lua library argparse (Debian: lua-argparse, LuaRocks: argparse)")
