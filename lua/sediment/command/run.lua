@@ -210,8 +210,8 @@ local function make_topics(self)
       done, message, code = plan.perform(self.store, s)
       if not done then return nil, message, code end
     elseif s.kind == "alter" then
-      local message = "topic '%s' is not as the script defines it; `sediment apply --dry-run %s` tells how"
-      text.complain("sediment run", message:format(s.name, self.script.path))
+      local differs = "topic '%s' is not as the script defines it; `sediment apply --dry-run %s` tells how"
+      text.complain("sediment run", differs:format(s.name, self.script.path))
     end
   end
   return true
