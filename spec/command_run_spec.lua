@@ -202,6 +202,7 @@ describe("sediment run", function()
   it("puts a record aside as it was, whatever the script has made of it", function()
     store:topic("t", { partitions = 2 }):append("k", "v", { partition = 1, headers = { { "h" } } })
     write [[return { topics = { "t", dead = {} }, dead_letter = "dead", on_record = function(r)
+      r.headers[1][1], r.headers[1][2], r.headers[2] = "changed", "x", { "more", "y" }
       for name in pairs(r) do r[name] = nil end
       r.partition, r.offset = 0, 77
       error "no"
@@ -212,6 +213,18 @@ describe("sediment run", function()
       { "__connect.errors.offset", "0" } }, { dead.key, dead.value, (table.unpack or unpack)(dead.headers, 1, 4) })
     assert.equal(1, committed("s", 1))
     assert.equal(0, committed("s", 0))
+  end)
+
+  it("puts it aside with what headers there are when the log does not have it any more", function()
+    store:topic("t", {}):append("k", "v", { headers = { { "h", "x" } } })
+    write [[local t; return { topics = { "t", dead = {} }, dead_letter = "dead", init = function(_, store) t = store:topic "t" end,
+      on_record = function(r)
+        r.headers[1][2] = "changed"
+        assert(t:delete_records(1))
+        error "no"
+      end }]]
+    assert.equal(0, select(3, run()))
+    assert.same({ "h", "changed" }, support.collect(store:topic("dead"):records())[1].headers[1])
   end)
 
   it("tells the script's line of what the library answers, and of other errors", function()

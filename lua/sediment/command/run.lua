@@ -77,6 +77,7 @@ local function attempt(self, record)
   local done, message = handle(self, record)
   if done then return true end
   if not self.dead then return nil, described(record, message), "script" end
+  if record.headers then record.headers = self.source:headers_of(record) end       -- a table, which the script may have changed
   local why, code
   done, why, code = dead_letters.append(self.dead, record, message)
   if not done then

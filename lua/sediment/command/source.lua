@@ -51,6 +51,16 @@ end
 
 function Stored:read(max, timeout_ms) return self.consumer:poll { max = max, timeout_ms = timeout_ms } end
 
+--- The headers of a record that was read, as the log has them; those that it has now, if the log does not have it any more.
+function Stored:headers_of(record)
+  local p, offset = record.partition, record.offset
+  local found, headers = pcall(function()
+    local range = { partition = p, from = offset, to = offset + 1, isolation = "uncommitted" }       -- decided when it was read
+    for _, _, _, _, headers in self.topics[record.topic]:records(range) do return headers end
+  end)
+  return found and headers or record.headers
+end
+
 function Stored:seek(from)
   local done, message, code = each(self, function(name, p)
     if type(from) == "number" then
