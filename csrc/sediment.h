@@ -182,6 +182,9 @@ int sdm_topic_log(sdm_topic *t, int32_t partition, int64_t now, sdm_log **out);
 
 int sdm_topic_alter(sdm_topic *t, const sdm_settings *set, const char *const *reset, size_t reset_count, int64_t now);
 
+/* Whether sdm_topic_open would make the topic so, or sdm_topic_alter change the one that is there: fails as they do, and changes nothing. */
+int sdm_topic_check_change(sdm_store *s, const char *name, const sdm_settings *set, const char *const *reset, size_t reset_count);
+
 typedef enum sdm_source { SDM_SOURCE_DEFAULT, SDM_SOURCE_STORE, SDM_SOURCE_TOPIC } sdm_source;
 
 typedef struct sdm_described {

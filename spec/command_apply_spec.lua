@@ -2,6 +2,7 @@
 local disk = require "disk"
 local scripts = require "scripts"
 local support = require "support"
+local plan = require "sediment.command.plan"
 
 describe("sediment apply", function()
   local directory, store
@@ -86,7 +87,7 @@ describe("sediment apply", function()
       assert.same({ "b" }, store:topics())
     end
     refuses("return { a = {}, b = { partitions = 2 } }",
-      "topic 'b' has 3 partitions, 2 are defined: partitions cannot be taken away; nothing was changed")
+      "topic 'b' has 3 partitions; their number can grow only, not become 2; nothing was changed")
     refuses("return { a = {}, b = { retention = 5 } }",
       "topics.lua: topic 'b': config 'retention': there is no topic config of that name; did you mean 'retention.ms'?")
     refuses("return { a = {}, b = { min_compaction_lag_ms = 5, max_compaction_lag_ms = 4 } }",
@@ -99,14 +100,45 @@ describe("sediment apply", function()
       "topics.lua: topic 'a': config 'partitions': 0 is outside [1, 100000]")
   end)
 
-  it("tells which topic it failed at, and what was done before", function()
+  it("refuses what contradicts the store's topics or folders before it changes anything", function()
     open():topic("b", { max_compaction_lag_ms = 4 })
+    disk.run("mkdir '" .. directory .. "/store/c-1'")
+    local function refuses(text, expected, ...)
+      write(text)
+      local said, complaint, status = apply(...)
+      assert.same({ "", 1 }, { said, status })
+      assert.is_truthy(complaint:find(expected .. "; nothing was changed\n", 1, true), complaint)
+      assert.same({ "b" }, store:topics())
+    end
+    for _, option in ipairs { "--dry-run", "--delete" } do
+      refuses("return { a = {}, b = { min_compaction_lag_ms = 5 } }",
+        "topic 'b': config 'min.compaction.lag.ms': 5 is more than max.compaction.lag.ms, 4", option)
+      refuses("return { a = {}, c = { partitions = 2 } }",
+        "store/c-1 is there and belongs to no topic of this store; move it away, or give the topic another name", option)
+    end
+    refuses("return { a = {}, b = { min_compaction_lag_ms = 5, segment_bytes = 10000 } }", "5 is more than max.compaction.lag.ms, 4")
     write "return { a = {}, b = { min_compaction_lag_ms = 5 } }"
-    local said, complaint, status = apply()
-    assert.equal(1, status)
-    assert.equal("+ a: 1 partition\n  b: max.compaction.lag.ms 4 is not in the file\n~ b: min.compaction.lag.ms 0 (default) -> 5\n", said)
-    assert.matches("^sediment apply: topic 'b': .*5 is more than max.compaction.lag.ms, 4", complaint)
-    assert.same({ "a", "b" }, store:topics())
+    says("+ a: 1 partition\n~ b: max.compaction.lag.ms 4 -> the store's default\n~ b: min.compaction.lag.ms 0 (default) -> 5\n" ..
+      "1 topic made, 1 topic changed\n", "--reset")
+  end)
+
+  it("makes no store for what it refuses", function()
+    for name, expected in pairs { ["a/b"] = "topic name 'a/b': 1 to 249", [("x"):rep(250)] = "it has 250 characters",
+                                  ["z\0"] = "topic name: a string without NUL" } do
+      write(("return { a = {}, [%q] = {} }"):format(name))
+      for _, option in ipairs { "--dry-run", "--delete" } do
+        local said, complaint, status = apply(option)
+        assert.same({ "", 1 }, { said, status })
+        assert.is_truthy(complaint:find("sediment apply: topics.lua: ", 1, true), complaint)
+        assert.is_truthy(complaint:find(expected, 1, true), complaint)
+      end
+    end
+    assert.is_false(disk.exists(directory .. "/store"))
+  end)
+
+  it("tells which topic it failed at", function()
+    assert.same({ nil, "topic 'b': there is no topic 'b'; give a config, even {}, to create it", "unknown_topic" },
+      { plan.perform(open(), { kind = "alter", name = "b", set = {} }) })
   end)
 
   it("takes the topics of a script", function()

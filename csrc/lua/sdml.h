@@ -126,6 +126,8 @@ int sdml_store_topic(lua_State *L);                                        /* st
 sdml_topic *sdml_topic_self(lua_State *L, int64_t *now);                   /* open, and the time; raises use after close */
 sdml_topic *sdml_topic_check(lua_State *L, int arg);                       /* open; for functions that are no methods */
 int sdml_configs(lua_State *L);                                            /* core.configs */
+int sdml_check_topic(lua_State *L);                                        /* core.check_topic */
+int sdml_check_topic_name(lua_State *L);                                   /* core.check_topic_name */
 int sdml_push_topic_stats(lua_State *L, sdm_topic *topic, int64_t now);    /* pushes {partitions=}: 0; or a failure's code */
 int sdml_topic_append(lua_State *L);
 void sdml_push_append_batch(lua_State *L, bool with_partition);            /* the method; with the partition as its third result: core.append_batch */

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "store/config.h"
+#include "store/topics_file.h"
 
 static sdml_topic *require_open(lua_State *L, sdml_topic *t) {
   if (t->store->closed) sdml_use_after_close(L, "store");
@@ -308,6 +309,20 @@ int sdml_configs(lua_State *L) {
   return 2;
 }
 
+/* core.check_topic_name(name) -> true | nil, message */
+int sdml_check_topic_name(lua_State *L) {
+  size_t size;
+  const char *name = luaL_checklstring(L, 1, &size);
+  int rc = strlen(name) == size ? sdm_topic_name_check(name) : sdm_fail(SDM_MISUSE, "topic name: a string without NUL expected");
+  if (rc < 0) {
+    lua_pushnil(L);
+    lua_pushstring(L, sdm_errmsg());
+    return 2;
+  }
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 static int topic_config(lua_State *L) { return push_configs(L, false); }
 static int topic_describe(lua_State *L) { return push_configs(L, true); }
 
@@ -324,6 +339,22 @@ static const char **take_names(lua_State *L, int arg, size_t *count) {
     names[i] = sdml_text(L, arg, -1, "names");
   }
   return names;
+}
+
+/* core.check_topic(store, name, {configs}, {names of configs to reset}) -> true: store:topic would make it so, or topic:alter change the one that is
+** there. Fails, and raises, as they do. */
+int sdml_check_topic(lua_State *L) {
+  size_t count;
+  sdm_settings set;
+  lua_settop(L, 4);
+  sdml_store *s = sdml_store_check(L, 1);
+  const char *name = sdml_text(L, 2, 2, "name");
+  sdml_settings(L, 3, 3, "config", &set);
+  const char **reset = take_names(L, 4, &count);
+  int rc = sdm_topic_check_change(s->store, name, &set, reset, count);
+  if (rc < 0) return sdml_fail(L, rc);
+  lua_pushboolean(L, 1);
+  return 1;
 }
 
 static int topic_alter(lua_State *L) {

@@ -91,23 +91,24 @@ int sdm_folder_remove(sdm_store *s, const char *dir, const char *mark) {
   return rc < 0 ? rc : sdm_failure_tell(&stays);
 }
 
-/* A folder that has a partition's name and the mark of a deleted one is of an import that died before its topic listed it: it is nobody's. */
-static int remove_unlisted(sdm_store *s, const char *dir) {
+/* A folder that has a partition's name and the mark of a deleted one is of an import that died before its topic listed it: it is nobody's. SDM_NOT_FOUND: this
+** is none. */
+static int find_unlisted(sdm_store *s, const char *dir, bool clear) {
   sdm_file_info info;
   char *mark = sdm_format("%s/%s", dir, SDM_DELETED_MARK);
   int rc = mark ? s->env.fs->path_info(s->env.fs, mark, &info) : sdm_no_memory();
-  if (rc == 0) rc = sdm_folder_remove(s, dir, mark);
+  if (rc == 0 && clear) rc = sdm_folder_remove(s, dir, mark);
   sdm_free(mark);
   return rc;
 }
 
-int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t to) {
+int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t to, bool clear) {
   int rc = 0;
   for (int32_t p = from; rc == 0 && p < to; p++) {
     sdm_file_info info;
     char *path = sdm_folder_path(s, topic, p);
     rc = path ? s->env.fs->path_info(s->env.fs, path, &info) : sdm_no_memory();
-    if (rc == 0 && (rc = remove_unlisted(s, path)) == SDM_NOT_FOUND) rc = sdm_fail(SDM_EXISTS, "%s is there and belongs to no topic of this store; move it away, or give the topic another name", path);
+    if (rc == 0 && (rc = find_unlisted(s, path, clear)) == SDM_NOT_FOUND) rc = sdm_fail(SDM_EXISTS, "%s is there and belongs to no topic of this store; move it away, or give the topic another name", path);
     else if (rc == SDM_NOT_FOUND) rc = 0;
     sdm_free(path);
   }
@@ -450,7 +451,7 @@ static int each_unlisted(sdm_store *s, int (*f)(sdm_store *s, const char *dir)) 
 
 /* One that cannot go does not keep the others. */
 static int drop_unlisted(sdm_store *s, const char *dir) {
-  remove_unlisted(s, dir);
+  find_unlisted(s, dir, true);
   return 0;
 }
 

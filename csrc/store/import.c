@@ -70,7 +70,7 @@ static int place(import *m, const sdm_uuid *id) {
 static int place_with_those_before(import *m, const sdm_topic_entry *e, int32_t first) {
   sdm_store *s = m->store;
   sdm_new_partitions made;
-  int rc = sdm_folder_check_free(s, m->topic, m->partition, m->partition + 1);
+  int rc = sdm_folder_check_free(s, m->topic, m->partition, m->partition + 1, true);
   if (rc == 0) rc = sdm_new_partitions_make(s, e, first, m->partition, m->now, &made);
   if (rc < 0) return rc;
   if ((rc = place(m, &e->id)) < 0) return sdm_new_partitions_undo(s, &made, rc);

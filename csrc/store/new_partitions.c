@@ -47,7 +47,7 @@ int sdm_new_partitions_make(sdm_store *s, const sdm_topic_entry *topic, int32_t 
   *out = (sdm_new_partitions){0};
   if (first >= end) return 0;
   int rc = sdm_config_effective(&topic->config, &s->defaults, &cfg);
-  if (rc == 0) rc = sdm_folder_check_free(s, topic->name, first, end);
+  if (rc == 0) rc = sdm_folder_check_free(s, topic->name, first, end, true);
   if (rc == 0 && !(out->logs = sdm_malloc((size_t)(end - first) * sizeof(*out->logs)))) rc = sdm_no_memory();
   for (int32_t p = first; rc == 0 && p < end; p++) {
     rc = make_one(s, topic, p, &cfg, now, &out->logs[out->count]);

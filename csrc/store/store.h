@@ -103,7 +103,7 @@ int sdm_store_finish_deletions(sdm_store *s, int64_t now); /* topic.c: of topics
 
 /* folders.c: partitions' folders */
 int sdm_folders_check_none(sdm_store *s);                  /* SDM_CORRUPT: there are some of ours, so sediment.topics was lost */
-int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t to);   /* SDM_EXISTS */
+int sdm_folder_check_free(sdm_store *s, const char *topic, int32_t from, int32_t to, bool clear);   /* SDM_EXISTS; `clear`, under the topics lock: what is nobody's goes */
 int sdm_folders_check_all_listed(sdm_store *s);             /* SDM_EXISTS: a folder with a partition's name is of no topic */
 int sdm_folders_drop_unlisted(sdm_store *s);                /* leftovers of imports that died; while nobody imports */
 int sdm_folder_ensure(sdm_store *s, const char *topic, const sdm_uuid *id, int32_t partition);

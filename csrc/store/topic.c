@@ -228,15 +228,19 @@ static int create_locked(sdm_topic *t, const char *name, const sdm_settings *con
   return rc;
 }
 
+/* The entry `to` with what is given on top, of the topic that `e` is now. */
+static int change_entry(sdm_store *s, const sdm_topic_entry *e, sdm_topic_entry *to, const sdm_settings *given, const char *const *reset, size_t reset_count) {
+  int rc = change_config(s, &to->config, given, reset, reset_count, &to->partitions);
+  if (rc < 0 || to->partitions >= e->partitions) return rc;
+  return sdm_fail(SDM_POLICY, "topic '%s' has %d partitions; their number can grow only, not become %d", e->name, e->partitions, to->partitions);
+}
+
 static int change_locked(sdm_topic *t, sdm_topic_entry *e, const sdm_settings *given, const char *const *reset, size_t reset_count, int64_t now) {
   sdm_store *s = t->store;
   sdm_topic_entry changed = *e;
   sdm_new_partitions made = {0};
-  int rc = change_config(s, &changed.config, given, reset, reset_count, &changed.partitions);
+  int rc = change_entry(s, e, &changed, given, reset, reset_count);
   if (rc < 0) return rc;
-  if (changed.partitions < e->partitions) {
-    return sdm_fail(SDM_POLICY, "topic '%s' has %d partitions; their number can grow only, not become %d", e->name, e->partitions, changed.partitions);
-  }
   if (memcmp(&changed, e, sizeof changed) == 0) return 0;
   rc = grow_logs(t, changed.partitions);
   if (rc == 0) rc = sdm_new_partitions_make(s, &changed, e->partitions, changed.partitions, now, &made);
@@ -367,6 +371,24 @@ int sdm_store_delete_topic(sdm_store *s, const char *name, bool if_exists, int64
   if (rc == 0) finish_deletion_locked(s, e, now);      /* what fails of it is left to upkeep: the topic is deleted, durably */
   sdm_store_topics_unlock(s);
   return rc;
+}
+
+/* ---- what would be refused ---- */
+
+/* A deletion of that name that is not finished is finished by the creation: what it has left is in nobody's way. */
+int sdm_topic_check_change(sdm_store *s, const char *name, const sdm_settings *set, const char *const *reset, size_t reset_count) {
+  sdm_topic_entry now = {0};
+  int rc = sdm_store_check(s);
+  if (rc == 0) rc = sdm_topic_name_check(name);
+  if (rc == 0 && (rc = find_entry(s, name, &now)) == SDM_UNKNOWN_TOPIC) rc = 0;
+  if (rc < 0) return rc;
+  sdm_topic_entry then = now;
+  if (now.partitions == 0) then.partitions = 1;
+  sdm_mutex_lock(&s->lock);
+  rc = change_entry(s, &now, &then, set, reset, reset_count);
+  sdm_mutex_unlock(&s->lock);
+  if (rc < 0 || has_unfinished(s)) return rc;
+  return sdm_folder_check_free(s, name, now.partitions, then.partitions, false);
 }
 
 /* ---- flushing in another thread ---- */

@@ -11,12 +11,10 @@ local groups = {}
 
 local MINUTE = 60 * 1000
 
--- Names as stores allow them; a commit may come from elsewhere.
-local function is_name(text) return #text <= 249 and text:find "^[%w._-]+$" ~= nil and text ~= "." and text ~= ".." end
-
--- Whether a commit is for the topic that has the name now. Those of topics that were deleted do not count.
+-- Whether a commit is for the topic that has the name now. Those of topics that were deleted do not count; one from elsewhere may have a
+-- name that no topic can have.
 local function is_valid(store, name, commit, ids)
-  if not is_name(name) then return false end
+  if not core.check_topic_name(name) then return false end
   if ids[name] == nil then
     local topic, message, code = core.store.topic(store, name)
     if not topic and code ~= "unknown_topic" then return nil, message, code end

@@ -1,4 +1,5 @@
-/* Topics that others delete, at moments and with numbers that specs cannot reach. The other handle stands for another process's. */
+/* Topics that others delete, at moments and with numbers that specs cannot reach, where another handle stands for another process's; and changes that are
+** only checked. */
 #include "store/topic.h"
 
 #include <stdlib.h>
@@ -138,5 +139,37 @@ TEST(a_process_that_does_nothing_lets_go_as_well) {
   while (logs_open(f.store) > 0 && sdm_monotonic_ms() < deadline) usleep(1000);
   CHECK_INT(logs_open(f.store), 0);
   fs->close(lock);
+  end(&f);
+}
+
+/* In the store's folder. */
+static int run(const fixture *f, const char *command) {
+  char line[400];
+  snprintf(line, sizeof line, "cd '%s' && %s", f->root, command);
+  return system(line);
+}
+
+TEST(a_change_is_checked_and_not_made) {
+  fixture f;
+  sdm_topic *t;
+  sdm_setting two = {"partitions", {SDM_VALUE_INT, NULL, 2, 0}}, one = {"partitions", {SDM_VALUE_INT, NULL, 1, 0}};
+  sdm_setting lag = {"min.compaction.lag.ms", {SDM_VALUE_INT, NULL, 5, 0}}, most = {"max.compaction.lag.ms", {SDM_VALUE_INT, NULL, 4, 0}};
+  const char *reset[] = {"max.compaction.lag.ms"};
+  begin(&f);
+  CHECK_INT(sdm_topic_check_change(f.store, "t", &(sdm_settings){&two, 1}, NULL, 0), 0);
+  CHECK_INT(sdm_topic_partitions(f.topic), 1);
+  CHECK_INT(sdm_topic_alter(f.topic, &(sdm_settings){&two, 1}, NULL, 0, NOW), 0);
+  CHECK_INT(sdm_topic_check_change(f.store, "t", &(sdm_settings){&one, 1}, NULL, 0), SDM_POLICY);
+  CHECK_INT(sdm_topic_alter(f.topic, &(sdm_settings){&most, 1}, NULL, 0, NOW), 0);
+  CHECK_INT(sdm_topic_check_change(f.store, "t", &(sdm_settings){&lag, 1}, NULL, 0), SDM_MISUSE);
+  CHECK_INT(sdm_topic_check_change(f.store, "t", &(sdm_settings){&lag, 1}, reset, 1), 0);
+  CHECK_INT(sdm_topic_check_change(f.store, "n", &(sdm_settings){&lag, 1}, NULL, 0), 0);
+  CHECK_INT(sdm_topic_check_change(f.store, "n/n", &(sdm_settings){0}, NULL, 0), SDM_MISUSE);
+  CHECK_INT(run(&f, "mkdir n-0"), 0);
+  CHECK_INT(sdm_topic_check_change(f.store, "n", &(sdm_settings){0}, NULL, 0), SDM_EXISTS);
+  CHECK_INT(run(&f, "touch n-0/sediment.deleted"), 0);                                       /* it is nobody's then */
+  CHECK_INT(sdm_topic_check_change(f.store, "n", &(sdm_settings){0}, NULL, 0), 0);
+  CHECK_INT(run(&f, "test -e n-0"), 0);
+  CHECK_INT(sdm_topic_open(f.store, "n", NULL, NOW, &t), SDM_UNKNOWN_TOPIC);
   end(&f);
 }

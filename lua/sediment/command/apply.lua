@@ -10,7 +10,7 @@ local apply = { summary = "Make and change topics as a file defines them." }
 apply.description = [[
 Shows the difference between the topics that FILE defines and those of the store, and makes it. FILE is Lua and returns
 { name = { partitions = 4, retention_ms = "7d", ... }, ... }, or is a script for `sediment run`, whose topics are taken. What the store has
-and the file does not name is left alone. Fewer partitions, or a config that there is not, are refused before anything is changed.]]
+and the file does not name is left alone. The whole file is checked before anything is changed.]]
 
 function apply.define(command)
   command:argument("file", "The definitions."):argname "FILE"

@@ -2,6 +2,7 @@
 --
 -- Values are compared as they work: "7d" is 604800000, and a config that is defined as what it is by default is no difference. What the
 -- store has and the file does not name, topics as well as configs, is left alone unless that was asked for.
+local core = require "sediment.core"
 local text = require "sediment.command.text"
 
 local plan = {}
@@ -13,11 +14,6 @@ local function sorted(set)
   return names
 end
 
-local function fewer(name, has, wants)
-  local message = "topic '%s' has %d partitions, %d are defined: partitions cannot be taken away; nothing was changed"
-  return nil, message:format(name, has, wants), "policy"
-end
-
 -- What of a topic differs: { kind = "alter", name=, set = { config = value }, reset = { config, ... }, lines = { text, ... } }; "same" when
 -- nothing does. nil, message, code.
 local function compare(topic, definition, options)
@@ -25,8 +21,7 @@ local function compare(topic, definition, options)
   local described, message, code = topic:describe()
   if not described then return nil, message, code end
   local count, wanted = topic:partitions(), definition.partitions
-  if wanted and wanted < count and not options.only_tell then return fewer(name, count, wanted) end
-  if wanted and wanted > count then
+  if wanted and wanted ~= count then
     set.partitions, lines[1] = wanted, ("~ %s: partitions %d -> %d"):format(name, count, wanted)
   end
   for _, config in ipairs(sorted(described)) do
@@ -40,7 +35,7 @@ local function compare(topic, definition, options)
         reset and "-> the store's default" or "is not in the file")
     end
   end
-  local differs = next(set) or back[1] or (wanted and wanted < count)
+  local differs = next(set) or back[1]
   return { kind = differs and "alter" or "same", name = name, set = set, reset = back, lines = lines }
 end
 
@@ -53,12 +48,24 @@ local function new_topic(definition)
            lines = { ("+ %s: %s"):format(definition.name, table.concat(parts, ", ")) } }
 end
 
+-- The step, or nil, message, code if it could not be made. What the library refuses as a mistake, such as configs that contradict those
+-- that stay, does not name the topic.
+local function checked(store, step)
+  local ok, done, message, code = pcall(core.check_topic, store, step.name, step.given or step.set, step.reset)
+  if ok and done then return step end
+  if not ok then message = ("topic '%s': %s"):format(step.name, done) end
+  return nil, message .. "; nothing was changed", code
+end
+
 local function step_of(store, definition, options)
-  local topic, message, code
-  if store then topic, message, code = store:topic(definition.name) end
-  if topic then return compare(topic, definition, options) end
-  if not store or code == "unknown_topic" then return new_topic(definition) end
-  return nil, message, code
+  if not store then return new_topic(definition) end
+  local topic, step, message, code
+  topic, message, code = store:topic(definition.name)
+  if topic then step, message, code = compare(topic, definition, options)
+  elseif code == "unknown_topic" then step = new_topic(definition) end
+  if not step then return nil, message, code end
+  if options.only_tell and step.kind ~= "make" then return step end
+  return checked(store, step)
 end
 
 -- Those of the store that nobody defines. Its own, such as __consumer_offsets, are nobody's business.
@@ -78,7 +85,8 @@ end
 
 --- What must be done: a list of steps, each with `kind` ("make", "alter", "delete", "same"), `name` and `lines` that show it. Nothing is
 --- changed. Without a store all is new. Options: all = true, also what is not defined is told; delete = true, such topics go; reset = true,
---- such configs go back to their default; only_tell = true: nothing of it will be done, so nothing is refused. nil, message, code.
+--- such configs go back to their default; only_tell = true: no topic will be altered, so nothing of that is refused. nil, message, code:
+--- also of what could not be done.
 function plan.make(store, definitions, options)
   local steps = {}
   for _, definition in ipairs(definitions) do

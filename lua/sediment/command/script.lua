@@ -88,6 +88,8 @@ function script.definitions(topics)
   for name, given in pairs(topics) do
     if type(name) ~= "string" then return nil, ("names of topics are strings, got a %s"):format(type(name)) end
     if type(given) ~= "table" then return nil, ("topic '%s': a table of configs expected, got %s"):format(name, type(given)) end
+    local legal, why = core.check_topic_name(name)
+    if not legal then return nil, why end
     local ok, config, partitions = pcall(core.configs, given)
     if not ok then return nil, ("topic '%s': %s"):format(name, config) end
     list[#list + 1] = { name = name, config = config, partitions = partitions, given = given }

@@ -56,7 +56,7 @@ function Stored:headers_of(record)
   local p, offset = record.partition, record.offset
   local found, headers = pcall(function()
     local range = { partition = p, from = offset, to = offset + 1, isolation = "uncommitted" }       -- decided when it was read
-    for _, _, _, _, headers in self.topics[record.topic]:records(range) do return headers end
+    return (select(5, self.topics[record.topic]:records(range)()))
   end)
   return found and headers or record.headers
 end
