@@ -111,6 +111,20 @@ describe("a state table", function()
       assert.matches("^offset 3 was appended, but the table could not read on to it: ", message)
     end)
 
+    it("tells of a transaction that is open, behind which nobody reads", function()
+      local dir = support.kafka_directory "transactions"
+      local imported = store:topic("open", { cleanup_policy = "compact" })
+      assert(store:import("open", dir))
+      local state, log_end = store:table "open", imported:latest()
+      for i, result in ipairs { { state:put("x", "1") }, { state:delete "x" } } do
+        local why = "offset %d was appended, but the table could not read on to it: a transaction that is open begins at offset 9"
+        assert.same({ nil, why:format(log_end + i - 1), "busy" }, result)
+      end
+      assert.is_nil(state:get "x")
+      assert.same({ log_end + 2, 9 }, { imported:latest(), state:offset() })
+      assert.equal(0, state:update())
+    end)
+
     it("refuses what is no key and no value", function()
       local state = store:table "t"
       for expected, f in pairs {

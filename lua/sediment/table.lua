@@ -352,14 +352,22 @@ local function appended(method, ok, offset, ...)
   error(message, 3)
 end
 
+-- Reads on until what was appended at `offset` is applied. Readers of committed records end where a transaction begins that is open.
+local function read_up_to(self, p, offset)
+  local changes, message, code = self.read_on(self, p)
+  if not changes then return nil, message, code end
+  if self.positions[p] > offset or self.closed then return true end
+  return nil, ("a transaction that is open begins at offset %.0f"):format(self.positions[p]), "busy"
+end
+
 -- What came before the record is applied before it.
 local function write(self, method, key, value, options)
   if self.is_inside(self) then return alone(self) end
   local writer = self.writer
   local offset, p, why = appended(method, pcall(writer.append, writer, key, value, options))
   if not offset then return nil, p, why end
-  local changes, message, code = self.read_on(self, p)
-  if changes then return offset, p end
+  local done, message, code = read_up_to(self, p, offset)
+  if done then return offset, p end
   return nil, ("offset %.0f was appended, but the table could not read on to it: %s"):format(offset, message), code
 end
 
@@ -370,7 +378,8 @@ end
 ---@param options? sediment.append_options
 ---@return integer? offset
 ---@return integer|string partition or the message
----@return sediment.code? code as append's and update's; `busy` from inside a callback, and nothing was appended
+---@return sediment.code? code as append's and update's; `busy` from inside a callback, and nothing was appended, or behind a transaction
+---that is open (`import` of a copy that has one, without abort_open): the record is in the log, and the message says so
 function Table:put(key, value, options)
   check_open(self, "put")
   key = to_key(key, "put")

@@ -187,7 +187,8 @@ function store:verify(options) end
 ---one by itself; default 100000; math.huge: never
 
 ---Opens a state table over a topic: the last value of every key. When it returns, the topic has been read up to its end. Of a key in
----several partitions, as after their number has grown, the table has what it has read last (README, Caveats).
+---several partitions, as after their number has grown, the table has what it has read last (README, Caveats). Of a partition that was
+---imported with a transaction that is open it has nothing from there on, and `put` and `delete` say so.
 ---@param topic_name string
 ---@param options? sediment.table_options
 ---@return sediment.table? table
