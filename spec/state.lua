@@ -1,4 +1,6 @@
 -- What specs of state tables share.
+local disk = require "disk"
+
 local state = {}
 
 --- "key=value" of each key, sorted, with blanks between.
@@ -29,5 +31,21 @@ function state.put(topic, words)
     assert(topic:append(key or word:match "^%w+", value))
   end
 end
+
+--- A table of the topic t with a snapshot; options are added.
+function state.open(store, options)
+  local given = { snapshot = true }
+  for name, value in pairs(options or {}) do given[name] = value end
+  return assert(store:table("t", given))
+end
+
+--- Opens one, and closes it with its snapshot.
+function state.leave(store, options)
+  local closed, message = state.open(store, options):close()
+  assert(closed and not message, message)
+end
+
+--- The names of the snapshots in a store's folder.
+function state.snapshots(path) return disk.list(path, "sediment.table-") end
 
 return state
