@@ -3,6 +3,7 @@
 local sediment = require "sediment"
 local support = require "support"
 local disk = require "disk"
+local members = require "members"
 local bytes = require "sediment.bytes"
 local offsets = require "sediment.offsets"
 
@@ -18,15 +19,8 @@ describe("a consumer", function()
   end)
   after_each(support.cleanup)
 
-  local function fill(from, to)
-    for i = from, to do topic:append("k" .. i, "v" .. i, { partition = i % 2 }) end
-  end
-
-  local function consumer(options)
-    options = options or {}
-    options.topics = options.topics or { "t" }
-    return assert(store:consumer(options))
-  end
+  local function fill(from, to) members.fill(topic, from, to) end
+  local function consumer(options) return members.consumer(store, options) end
 
   describe("has not delivered what a call that raised has taken", function()
     it("when on_corrupt raises", function()

@@ -1,8 +1,9 @@
 -- Consumers: poll, positions, commits, lag, where one begins, and what it is told when it comes too late. In group_spec there are several.
 local support = require "support"
 local disk = require "disk"
+local members = require "members"
 
-local raised = support.raised
+local raised, places = support.raised, members.places
 
 describe("a consumer", function()
   local path, store, topic
@@ -14,22 +15,8 @@ describe("a consumer", function()
   end)
   after_each(support.cleanup)
 
-  local function fill(from, to)
-    for i = from, to do topic:append("k" .. i, "v" .. i, { partition = i % 2 }) end
-  end
-
-  local function consumer(options)
-    options = options or {}
-    options.topics = options.topics or { "t" }
-    return assert(store:consumer(options))
-  end
-
-  -- "partition:offset" of each record, with blanks between.
-  local function places(list)
-    local out = {}
-    for i, r in ipairs(list) do out[i] = r.partition .. ":" .. r.offset end
-    return table.concat(out, " ")
-  end
+  local function fill(from, to) members.fill(topic, from, to) end
+  local function consumer(options) return members.consumer(store, options) end
 
   describe("polls", function()
     it("records with all that belongs to them", function()

@@ -1,7 +1,10 @@
 -- Consumer groups: who has which partition, what a member may commit, and the death of a member.
 local support = require "support"
 local disk = require "disk"
+local members = require "members"
 local group = require "sediment.group"
+
+local places = members.places
 
 -- What other processes run: arg[1] is the store. A record in the topic "said" tells that they have come somewhere.
 local MEMBER = [[
@@ -68,20 +71,15 @@ describe("a division of partitions", function()
 end)
 
 describe("a consumer group", function()
-  local path, store, topic, processes
+  local path, store, topic
 
   before_each(function()
     path = support.path()
     store = support.open(path)
     topic = store:topic("t", { partitions = 4 })
     store:topic("said", {})
-    processes = {}
   end)
-  after_each(function()
-    for _, p in ipairs(processes) do p:close() end
-    store:close()
-    support.cleanup()
-  end)
+  after_each(support.cleanup)
 
   local function member(topics, name) return assert(store:consumer { group = name or "g", topics = topics or { "t" } }) end
 
@@ -91,23 +89,13 @@ describe("a consumer group", function()
 
   local function parts(consumer, name) return table.concat(assert(consumer:assignment())[name or "t"] or {}, " ") end
 
-  -- Records of a poll as "partition:offset".
-  local function places(list)
-    local out = {}
-    for i, r in ipairs(list) do out[i] = r.partition .. ":" .. r.offset end
-    return table.concat(out, " ")
-  end
-
-  -- Starts a process, and waits until it has said something.
+  -- Starts a process, and waits until it has said something: that, its pipe and its number.
   local function run(text)
-    local at = store:topic "said":latest()
-    local name = os.tmpname()
-    disk.write(name, MEMBER .. text)
-    processes[#processes + 1] = assert(io.popen(("%s %s %s 2>&1; rm -f %s"):format(disk.lua(), name, path, name)))
-    assert.equal(at + 1, store:topic "said":wait(at, 60000))
-    local said
-    for _, _, value in store:topic "said":records { from = at } do said = value end
-    return said
+    local said = store:topic "said"
+    local at = said:latest()
+    local pipe, pid = support.start(path, MEMBER .. text)
+    assert.equal(at + 1, said:wait(at, 60000))
+    return support.collect(said:records { from = at })[1].value, pipe, pid
   end
 
   it("divides the partitions among its members, at their next look", function()
@@ -316,13 +304,13 @@ describe("a consumer group", function()
   describe("over processes", function()
     it("has each its share, and takes over from one that closes", function()
       local a = member()
-      assert.equal("2 3", run [[
+      assert.equal("2 3", (run [[
         local at = said:append("k", table.concat(consumer:assignment().t, " "))
         said:wait(at + 1, 60000)
         consumer:close()
         at = said:append("k", "closed")
         said:wait(at + 1, 60000)
-      ]])
+      ]]))
       assert.equal("0 1", parts(a))
       local said = store:topic "said"
       said:wait(said:append("k", "go") + 1, 60000)
@@ -333,15 +321,13 @@ describe("a consumer group", function()
     it("lets go of a member that is killed at once", function()
       fill(8)
       local a = member()
-      local pid = run [[
+      local _, pipe, pid = run [[
         consumer:poll()
-        local p = io.open "/proc/self/stat"
-        said:wait(said:append("k", p:read "*a":match "^%d+") + 1, 60000)
+        said:wait(said:append("k", "here") + 1, 60000)
       ]]
       assert.equal("0 1", parts(a))
       assert.equal(0, disk.run("kill -9 " .. pid))
-      processes[1]:close()
-      processes[1] = nil
+      pipe:close()
       assert.equal("0 1 2 3", parts(a))
       assert.equal(8, #a:poll())
     end)
@@ -384,13 +370,13 @@ describe("a consumer group", function()
           if consumer:lag().total == 0 and #list == 0 then os.exit(0) end
         end
       ]]
-      for round = 1, 6 do run((text:gsub("DIES", tostring(150 * round + 7)))) end
-      run((text:gsub("DIES", "-1")))
-      for _, p in ipairs(processes) do
-        assert.equal("", p:read "*a":gsub("Killed\n?", ""))
-        p:close()
+      local pipes = {}
+      for round = 1, 6 do pipes[round] = select(2, run((text:gsub("DIES", tostring(150 * round + 7))))) end
+      pipes[7] = select(2, run((text:gsub("DIES", "-1"))))
+      for _, pipe in ipairs(pipes) do
+        assert.is_truthy(({ ["status 0\n"] = true, ["status 137\n"] = true })[pipe:read "*a":gsub("[^\n]*Killed[^\n]*\n", "")])
+        pipe:close()
       end
-      processes = {}
       local seen, n = {}, 0
       for line in io.lines(ledger) do
         done = done + 1

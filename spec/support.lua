@@ -4,7 +4,7 @@ local disk = require "disk"
 
 local support = { now = 1700000000000 }
 
-local directories, stores, foreign = {}, {}, {}
+local directories, stores, foreign, processes = {}, {}, {}, {}
 
 --- A path that does not exist yet, below a fresh directory.
 function support.path()
@@ -64,15 +64,27 @@ function support.kafka_directory(name)
   return folder .. disk.list(folder, "-0")[1], folder
 end
 
+--- Starts a Lua program with the path of a store, as support.path gives it, in arg[1]: a pipe with what it says on both streams, and then
+--- "status N"; and its process's number. cleanup waits for its end.
+function support.start(path, text)
+  local command = disk.script(path .. "/../other.lua", text)
+  local pipe = assert(io.popen(([[exec 2>&1; sh -c 'echo $$; exec "$@"' sh %s '%s'; echo "status $?"]]):format(command, path)))
+  processes[#processes + 1] = pipe
+  return pipe, assert(tonumber(pipe:read "*l"))
+end
+
 --- Closes the stores and removes the directories, after before_removal() if given: for after_each.
 function support.cleanup(before_removal)
+  for _, pipe in ipairs(processes) do
+    if io.type(pipe) == "file" then pipe:close() end
+  end
   for _, store in ipairs(stores) do store:close() end
   if before_removal then before_removal() end
   for _, name in ipairs(directories) do
     local to = not foreign[name] and keep
     os.execute((to and "mv '" .. name .. "' '" .. to or "rm -rf '" .. name) .. "'")
   end
-  stores, directories, foreign, keep = {}, {}, {}, KEEP
+  stores, directories, foreign, processes, keep = {}, {}, {}, {}, KEEP
   support.now = 1700000000000
 end
 

@@ -13,29 +13,16 @@ local topic, said = assert(store:topic "t"), assert(store:topic "said")
 ]]
 
 describe("waiting", function()
-  local path, store, topic, said, processes
+  local path, store, topic, said
 
   before_each(function()
     path = support.path()
     store = support.open(path)
     topic, said = store:topic("t", {}), store:topic("said", {})
-    processes = {}
   end)
-  after_each(function()
-    for _, p in ipairs(processes) do p:close() end
-    store:close()
-    support.cleanup()
-  end)
+  after_each(support.cleanup)
 
-  -- Starts a process; what it prints, and how it ends, can be read.
-  local function start(text)
-    local command = disk.script(path .. "/../other.lua", COMMON .. text)
-    local p = assert(io.popen(("%s '%s' 2>&1; echo status $?"):format(command, path)))
-    processes[#processes + 1] = p
-    return p
-  end
-
-  local function signal(name) os.execute(("pkill -%s -f '^[^ ]*lua[^ ]* %s/../other.lua'"):format(name, path)) end
+  local function start(text) return support.start(path, COMMON .. text) end
 
   local function fill(n)
     for i = 1, n do topic:append("k", "v" .. i) end
@@ -84,11 +71,11 @@ describe("waiting", function()
     end)
 
     it("does not hold up who appends when it is killed", function()
-      local p = start [[
+      local p, pid = start [[
         said:append("waiting")
         topic:wait(0)]]
       assert(said:wait(0, 30000))
-      signal "KILL"
+      disk.run("kill -KILL " .. pid)
       assert.matches("status 137", p:read "*a")
       fill(10)
       assert.equal(10, topic:wait(9))
@@ -294,9 +281,9 @@ describe("waiting", function()
     ["a wait for several"] = "require('sediment.core').wait_any { topic, 0, 0, said, 0, 1 }",
   } do
     it("by " .. name .. " ends with Ctrl-C", function()
-      local p = start("said:append('waiting')\n" .. text)
+      local p, pid = start("said:append('waiting')\n" .. text)
       assert(said:wait(0, 30000))
-      signal "INT"
+      disk.run("kill -INT " .. pid)
       local output = p:read "*a"
       assert.matches("interrupted!", output)
       assert.matches("status 1", output)
