@@ -1,5 +1,6 @@
 -- The command sediment: its arguments and exit status, and the subcommands that only look.
 local sediment = require "sediment"
+local of = require "commands"
 local disk = require "disk"
 local scripts = require "scripts"
 local support = require "support"
@@ -10,10 +11,7 @@ local COMMANDS = { "run", "apply", "topics", "cat", "groups", "policy", "verify"
 describe("the command sediment", function()
   local directory, store
 
-  before_each(function()
-    directory = support.foreign():gsub("/$", "")
-    store = support.open(directory .. "/store")
-  end)
+  before_each(function() directory, store = of.begin() end)
   after_each(support.cleanup)
 
   local function run(...) return scripts.sediment(directory, ...) end
