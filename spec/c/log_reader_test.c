@@ -21,6 +21,15 @@ static void mixed(fixture *f, test_random *r, int n) {
   }
 }
 
+/* A log of several segments, with records in batches and alone. */
+static void begin_mixed(fixture *f) {
+  test_random r = {5};
+  fixture_begin(f);
+  f->cfg.segment_bytes = 700;
+  fixture_open(f);
+  mixed(f, &r, 45);
+}
+
 static sdm_reader *open_at(fixture *f, int64_t from) {
   sdm_reader *r = NULL;
   CHECK_INT(sdm_reader_open(f->log, from, SDM_TO_END, 0, &r), 0);
@@ -95,11 +104,7 @@ TEST(ends_at_the_end_of_its_opening) {
 static void survives(void (*happens)(fixture *)) {
   for (size_t n = 0; n < 60; n++) {
     fixture f;
-    test_random r = {3};
-    fixture_begin(&f);
-    f.cfg.segment_bytes = 700;
-    fixture_open(&f);
-    mixed(&f, &r, 45);
+    begin_mixed(&f);
     sdm_reader *reader = open_at(&f, 0);
     take(&f, reader, n);
     size_t count = f.count;
@@ -171,13 +176,9 @@ TEST(survives_swaps_and_deletion_of_all) { survives(swap_twice_and_delete_all); 
 
 TEST(overtaken_by_the_unlinking) {
   fixture f;
-  test_random r = {5};
   sdm_record record;
   int64_t gone = 0;
-  fixture_begin(&f);
-  f.cfg.segment_bytes = 700;
-  fixture_open(&f);
-  mixed(&f, &r, 45);
+  begin_mixed(&f);
   sdm_reader *fresh = open_at(&f, 0), *inside = open_at(&f, 0);
   take(&f, inside, 1);
   delete_all(&f);
@@ -211,15 +212,11 @@ static int open_and_unlink(sdm_fs *fs, const char *path, int flags, sdm_file **o
 
 TEST(overtaken_between_two_deleted_segments) {
   fixture f;
-  test_random r = {5};
   sdm_record record;
   int64_t last = -1;
   int rc;
-  fixture_begin(&f);
-  f.cfg.segment_bytes = 700;
+  begin_mixed(&f);
   f.fs.open = open_and_unlink;
-  fixture_open(&f);
-  mixed(&f, &r, 45);
   sdm_reader *reader = open_at(&f, 0);
   delete_all(&f);
   unlinking = &f;
@@ -234,12 +231,8 @@ TEST(overtaken_between_two_deleted_segments) {
 /* Who deletes may have asked the clock before somebody else who deleted first. */
 TEST(deleted_segments_go_in_the_order_of_their_offsets) {
   fixture f;
-  test_random r = {5};
   int64_t gone = 0;
-  fixture_begin(&f);
-  f.cfg.segment_bytes = 700;
-  fixture_open(&f);
-  mixed(&f, &r, 45);
+  begin_mixed(&f);
   f.now += 10;
   fixture_retire(&f, fixture_base(&f, 1));
   f.now -= 10;
@@ -270,13 +263,9 @@ static void undo_half(fixture *f, int64_t base) {
 /* Were it to stay when those behind it have gone, a reader in one of them would come to it, find nothing there, and go on behind them all. */
 TEST(a_segment_whose_deletion_died_half_way_goes_in_its_turn) {
   fixture f;
-  test_random r = {5};
   sdm_record record;
   int64_t gone = 0;
-  fixture_begin(&f);
-  f.cfg.segment_bytes = 700;
-  fixture_open(&f);
-  mixed(&f, &r, 45);
+  begin_mixed(&f);
   sdm_reader *reader = open_at(&f, fixture_base(&f, 1));
   fixture_retire(&f, fixture_base(&f, 1));
   undo_half(&f, 0);
