@@ -116,11 +116,13 @@ end
 
 local C1 = "\194[\128-\159]"              -- control characters, too
 
+local BEGINS = { "^\194[\160-\191]" }      -- the same that may be printed, at a place
+for i, character in ipairs(CHARACTERS) do BEGINS[i + 1] = "^" .. character:gsub("^%[\194", "[\195") end
+
 -- The character of more than one byte at `i` that may be printed; nil: there is none.
 local function character_at(s, i)
-  if s:find("^" .. C1, i) then return nil end
-  for _, character in ipairs(CHARACTERS) do
-    local found = s:match("^" .. character, i)
+  for _, begin in ipairs(BEGINS) do
+    local found = s:match(begin, i)
     if found then return found end
   end
 end
@@ -141,13 +143,13 @@ local function escape_foreign(run)
 end
 
 local function escape_all(s, bytes)
-  if s:find(bytes) then s = s:gsub(bytes, escape) end
-  if s:find "[\128-\255]" then s = s:gsub("[\128-\255]+", escape_foreign) end
-  return s
+  s = s:gsub(bytes, escape)
+  if is_utf8(s) and not s:find(C1) then return s end
+  return (s:gsub("[\128-\255]+", escape_foreign))
 end
 
 --- Bytes on a line of their own: control characters, which a terminal would obey, and what is no UTF-8 as escapes.
-function text.escaped(s) return escape_all(s, "[%c\\]") end
+function text.escaped(s) return s:find "[%c\\\128-\255]" and escape_all(s, "[%c\\]") or s end
 
 --- The same of a message, which may have lines and has what it is about in it.
 function text.printable(s) return escape_all(s, "[^%C\n\t]") end

@@ -20,7 +20,7 @@ local function print_problem(problem)
   local place = problem.file
   if problem.position then place = ("%s, byte %.0f"):format(place, problem.position) end
   if problem.offset then place = ("%s, offset %.0f"):format(place, problem.offset) end
-  print(text.printable(("%s: %s: %s (%s)"):format(problem.harm, place, problem.message, problem.code)))
+  print(text.escaped(("%s: %s: %s (%s)"):format(problem.harm, place, problem.message, problem.code)))
 end
 
 local function tell(report, message, code)
