@@ -7,8 +7,8 @@
 ---     for offset, key, value, timestamp in topic:records() do print(offset, key, value, timestamp) end
 ---
 --- A runtime failure is returned as `nil, message, code`; misuse (a wrong type, an unknown option, use after close) is raised. Every
---- method is described in sediment/types.lua and sediment/policy_types.lua. The module has no state of its own and sets no globals; load it in any process, but open
---- stores after the last fork: handles from before it answer `forked` in the child.
+--- method is described in sediment/types.lua and sediment/policy_types.lua. The module has no state of its own and sets no globals; load
+--- it in any process, but open stores after the last fork: handles from before it answer `forked` in the child.
 
 -- The two Lua ABIs differ: a C module for the other one is found and cannot be loaded.
 local found, core = pcall(require, "sediment.core")

@@ -76,7 +76,10 @@ end
 
 -- What a script cannot decide stays.
 local function use_policy(store)
-  must(store:policy("two", "return { key = function(k) if k.key == '3' then return 'delete' end return 'keep', 2 end, segment = function() end }"))
+  must(store:policy("two", [[return {
+    key = function(k) if k.key == "3" then return "delete" end return "keep", 2 end,
+    segment = function() end,
+  }]]))
   must(store:policies())
   must(store:policy "two")
   local kept = must(store:topic("kept", { cleanup_policy = "compact", policy_script = "two", segment_bytes = 1000 }))
