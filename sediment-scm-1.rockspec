@@ -185,6 +185,7 @@ build = {
     ["sediment.command"] = "lua/sediment/command/init.lua",
     ["sediment.command.maintain"] = "lua/sediment/command/maintain.lua",
     ["sediment.command.plan"] = "lua/sediment/command/plan.lua",
+    ["sediment.command.policies"] = "lua/sediment/command/policies.lua",
     ["sediment.command.policy"] = "lua/sediment/command/policy.lua",
     ["sediment.command.progress"] = "lua/sediment/command/progress.lua",
     ["sediment.command.run"] = "lua/sediment/command/run.lua",

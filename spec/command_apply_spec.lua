@@ -60,6 +60,43 @@ describe("sediment apply", function()
     says "  prices: segment.bytes 5000 is not in the file\n  old is not in the file\nnothing to change\n"
   end)
 
+  it("brings the policy scripts that lie beside the file", function()
+    local function script(text) disk.write(directory .. "/sessions.lua", text) end
+    write 'return { users = { cleanup_policy = "compact", policy_script = "sessions.lua" } }'
+    script "return { key = function() return 'keep', 2 end }"
+    local users = "+ users: 1 partition, cleanup.policy compact, policy.script sessions\n"
+    says("+ policy script sessions\n" .. users .. "1 topic to be made, 1 policy script to be put there\n", "--dry-run")
+    says("+ policy script sessions\n" .. users .. "1 topic made, 1 policy script put there\n")
+    says "nothing to change\n"
+    assert.equal("return { key = function() return 'keep', 2 end }", open():policy "sessions")
+    assert.equal("sessions", store:topic("users"):config()["policy.script"])
+    script "return { key = function() return 'keep', 3 end }"
+    says "~ policy script sessions\n1 policy script replaced\n"
+    assert.equal("return { key = function() return 'keep', 3 end }", store:policy "sessions")
+    write 'return { users = { cleanup_policy = "compact", policy_script = "sessions" } }'
+    says "nothing to change\n"
+  end)
+
+  it("refuses policy scripts that are none, before anything is changed", function()
+    local function refused(part)
+      local said, complaint, status = apply()
+      assert.same({ "", 1 }, { said, status })
+      assert.truthy(complaint:find(part, 1, true), complaint)
+      assert.same({}, disk.exists(directory .. "/store/sediment.topics") and open():topics() or {})
+    end
+    write 'return { a = {}, users = { cleanup_policy = "compact", policy_script = "sessions.lua" } }'
+    refused "sessions.lua: No such file"
+    disk.write(directory .. "/sessions.lua", "return 5")
+    refused "policy script 'sessions': it returns number"
+    disk.write(directory .. "/sessions.lua", "return { key = function() end }")
+    scripts.shell("mkdir '" .. directory .. "/other'")
+    disk.write(directory .. "/other/sessions.lua", "return { segment = function() end }")
+    write 'return { a = { policy_script = "other/sessions.lua" }, users = { policy_script = "sessions.lua" } }'
+    refused "two different policy scripts have the name 'sessions'"
+    write 'return { a = { policy_script = "nothing" } }'
+    refused "there is no policy script 'nothing'"
+  end)
+
   it("compares values as they work", function()
     open():topic("prices", { partitions = 3, cleanup_policy = "compact", retention_ms = 7 * 24 * 3600 * 1000 })
     write [[return { prices = { retention_ms = "168h", ["cleanup.policy"] = "compact", segment_bytes = "1GiB",

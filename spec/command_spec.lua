@@ -48,6 +48,34 @@ describe("the command sediment", function()
     end
   end)
 
+  it("lists, shows, puts and removes policy scripts", function()
+    local script = "return { key = function() return 'keep', 2 end }\n"
+    disk.write(directory .. "/two.lua", script)
+    local function policy(...) return run("policy", "--store", "store", ...) end
+    assert.same({ "", "", 0 }, { policy() })
+    assert.same({ "", "", 0 }, { policy("two", "two.lua") })
+    assert.same({ "script  topics\ntwo\n", "", 0 }, { policy() })
+    store:topic("a", { cleanup_policy = "compact", policy_script = "two" })
+    store:topic("b", { cleanup_policy = "compact", policy_script = "two" })
+    assert.same({ "script  topics\ntwo     a b\n", "", 0 }, { policy() })
+    assert.same({ script, "", 0 }, { policy "two" })
+    local function fails(part, ...)
+      local said, complaint, status = policy(...)
+      assert.same("", said)
+      assert.truthy(complaint:find(part, 1, true), complaint)
+      return status
+    end
+    assert.equal(1, fails("that of topic 'a'", "two", "--delete"))
+    assert.equal(1, fails("there is no policy script 'three'", "three"))
+    assert.equal(1, fails("No such file", "three", "three.lua"))
+    disk.write(directory .. "/three.lua", "return {")
+    assert.equal(1, fails("policy script three:1:", "three", "three.lua"))
+    assert.equal(2, fails("--delete: it goes with NAME alone", "--delete"))
+    for _, name in ipairs { "a", "b" } do store:topic(name):alter { policy_script = "" } end
+    assert.same({ "", "", 0 }, { policy("two", "--delete") })
+    assert.same({}, store:policies())
+  end)
+
   it("finds its modules and a Lua by itself, also by a link", function()
     scripts.shell(("ln -s '%s/bin/sediment' '%s/link'"):format(scripts.root, directory))
     assert.same({ "sediment " .. sediment._VERSION .. "\n", 0 },

@@ -102,7 +102,7 @@ static void add_functions(lua_State *L) {
     { "snapshot_open", sdml_snapshot_open }, { "snapshot_begin", sdml_snapshot_begin },
     { "key", sdml_key }, { "now", core_now }, { "topic_id", core_topic_id }, { "roster", sdml_roster_open },
     { "random_id", core_random_id }, { "monotonic_ms", core_monotonic_ms }, { "option", core_option },
-    { "configs", sdml_configs }, { "check_topic", sdml_check_topic }, { "check_topic_name", sdml_check_topic_name },
+    { "configs", sdml_configs }, { "check_topic", sdml_check_topic }, { "check_policy", sdml_check_policy }, { "check_topic_name", sdml_check_topic_name },
     { "catch_signals", core_catch_signals }, { "caught_signal", core_caught_signal },
     { "let_interrupt", core_let_interrupt }, { "error", sdml_error }, { NULL, NULL },
   };

@@ -227,6 +227,16 @@ static int get_policy(lua_State *L, const char *name) {
   return 1;
 }
 
+/* core.check_policy(name, script) -> true: store:policy would take it | nil, message, code */
+int sdml_check_policy(lua_State *L) {
+  size_t size;
+  const char *text = luaL_checklstring(L, 2, &size), *name = sdml_text(L, 1, 1, "name");
+  int rc = sdm_store_policy_check(name, text, size);
+  if (rc < 0) return sdml_fail(L, rc);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* store:policy(name [, script]) -> the script | true. false for the script removes it. */
 int sdml_store_policy(lua_State *L) {
   lua_settop(L, 3);

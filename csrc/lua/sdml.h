@@ -157,6 +157,7 @@ int sdml_push_waited(lua_State *L, int rc, sdm_log *log);                  /* re
 
 /* ---- policy.c ---- */
 int sdml_store_policy(lua_State *L);
+int sdml_check_policy(lua_State *L);                                       /* core.check_policy */
 void sdml_policy_install(void);                                            /* from now on the library has policy scripts run in Lua */
 
 /* ---- snapshot.c, value.c ---- */

@@ -37,7 +37,7 @@ static size_t row(const char *name) {
 /* What a setting given as `s` reads as afterwards, as text; "" when it is refused. */
 static const char *reads(sdm_setting s) {
   static char out[80];
-  sdm_config_set set = { { false }, { 0 }, { 0 } };
+  sdm_config_set set = { .has = { false } };
   sdm_described d;
   if (apply(&set, s) < 0) return "";
   sdm_config_describe(&set, NULL, row(s.name), &d);
@@ -193,7 +193,7 @@ TEST(words_and_booleans) {
 }
 
 TEST(names_have_dots_or_underscores) {
-  sdm_config_set set = { { false }, { 0 }, { 0 } };
+  sdm_config_set set = { .has = { false } };
   CHECK_INT(apply(&set, integer("retention_ms", 5)), 0);
   CHECK_INT(apply(&set, integer("min.cleanable_dirty.ratio", 1)), 0);
   CHECK_INT(set.integer[row("retention.ms")], 5);
@@ -216,7 +216,7 @@ TEST(refusals_say_what_would_do) {
 }
 
 TEST(a_refused_list_changes_nothing) {
-  sdm_config_set set = { { false }, { 0 }, { 0 } };
+  sdm_config_set set = { .has = { false } };
   int32_t partitions = 7;
   sdm_setting items[] = { integer("retention.ms", 5), integer("partitions", 3), text("segment.ms", "never") };
   CHECK_INT(sdm_config_apply(&set, &(sdm_settings){ items, 3 }, &partitions), SDM_MISUSE);
@@ -234,7 +234,7 @@ TEST(a_refused_list_changes_nothing) {
 }
 
 TEST(three_layers) {
-  sdm_config_set topic = { { false }, { 0 }, { 0 } }, store = topic;
+  sdm_config_set topic = { .has = { false } }, store = topic;
   sdm_log_config c;
   sdm_described d;
   size_t i = row("retention.ms");
@@ -257,7 +257,7 @@ TEST(three_layers) {
 }
 
 TEST(lags_must_agree) {
-  sdm_config_set topic = { { false }, { 0 }, { 0 } }, store = topic;
+  sdm_config_set topic = { .has = { false } }, store = topic;
   sdm_log_config c;
   CHECK_INT(apply(&topic, integer("min.compaction.lag.ms", 20)), 0);
   CHECK_INT(apply(&store, integer("max.compaction.lag.ms", 20)), 0);
@@ -266,8 +266,19 @@ TEST(lags_must_agree) {
   CHECK_INT(sdm_config_effective(&topic, &store, &c), SDM_MISUSE);
 }
 
+TEST(a_policy_script_is_a_name_or_nothing) {
+  CHECK_READS("policy.script", "a-Z_9", "'a-Z_9'");
+  CHECK_READS("policy.script", "", "''");
+  CHECK_READS("policy.script", "x23456789012345678901234567890123456789012345678901234567890123", "'x23456789012345678901234567890123456789012345678901234567890123'");
+  CHECK_REFUSED("policy.script", "x234567890123456789012345678901234567890123456789012345678901234");
+  CHECK_REFUSED("policy.script", "a.b");
+  CHECK_REFUSED("policy.script", "../a");
+  CHECK_REFUSED("policy.script", "a b");
+  CHECK_STR(reads(integer("policy.script", 7)), "");
+}
+
 TEST(text_form_and_back) {
-  sdm_config_set set = { { false }, { 0 }, { 0 } }, again = set;
+  sdm_config_set set = { .has = { false } }, again = set;
   sdm_buf out = SDM_BUF_INIT;
   sdm_setting items[] = { text("cleanup.policy", ""), text("segment.ms", "1h"), number("min.cleanable.dirty.ratio", 0.1),
                           text("preallocate", "true"), text("compression.type", "lz4") };

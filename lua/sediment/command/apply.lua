@@ -9,8 +9,9 @@ local apply = { summary = "Make and change topics as a file defines them." }
 
 apply.description = [[
 Shows the difference between the topics that FILE defines and those of the store, and makes it. FILE is Lua and returns
-{ name = { partitions = 4, retention_ms = "7d", ... }, ... }, or is a script for `sediment run`, whose topics are taken. What the store has
-and the file does not name is left alone. The whole file is checked before anything is changed.]]
+{ name = { partitions = 4, retention_ms = "7d", ... }, ... }, or is a script for `sediment run`, whose topics are taken. A policy_script
+that ends in .lua is a file beside it, and goes into the store too. What the store has and the file does not name is left alone. The
+whole file is checked before anything is changed.]]
 
 function apply.define(command)
   command:argument("file", "The definitions."):argname "FILE"
@@ -28,16 +29,20 @@ local function definitions_of(path)
     local loaded, message = script.load(path)
     return loaded and loaded.definitions, message
   end
-  local list, message = script.definitions(given)
+  local list, message = script.definitions(given, path)
   return list, list or chunk .. ": " .. message
 end
 
 local DONE = { make = "made", alter = "changed", delete = "deleted" }
+local SCRIPTS = { put = "put there", replace = "replaced" }
 
 local function summary(counts, dry)
   local parts = {}
   for _, kind in ipairs { "make", "alter", "delete" } do
     if counts[kind] then parts[#parts + 1] = text.count(counts[kind], "topic") .. (dry and " to be " or " ") .. DONE[kind] end
+  end
+  for _, kind in ipairs { "put", "replace" } do
+    if counts[kind] then parts[#parts + 1] = text.count(counts[kind], "policy script") .. (dry and " to be " or " ") .. SCRIPTS[kind] end
   end
   print(#parts > 0 and table.concat(parts, ", ") or "nothing to change")
 end
@@ -49,7 +54,7 @@ local function go_through(store, steps, dry)
     local done, message, code = true, nil, nil
     if not dry then done, message, code = plan.perform(store, step) end
     if not done then return nil, message, code end
-    if DONE[step.kind] then counts[step.kind] = (counts[step.kind] or 0) + 1 end
+    if DONE[step.kind] or SCRIPTS[step.kind] then counts[step.kind] = (counts[step.kind] or 0) + 1 end
   end
   summary(counts, dry)
   return 0

@@ -3,6 +3,7 @@
 -- Values are compared as they work: "7d" is 604800000, and a config that is defined as what it is by default is no difference. What the
 -- store has and the file does not name, topics as well as configs, is left alone unless that was asked for.
 local core = require "sediment.core"
+local policies = require "sediment.command.policies"
 local text = require "sediment.command.text"
 
 local plan = {}
@@ -50,8 +51,10 @@ end
 
 -- The step, or nil, message, code if it could not be made. What the library refuses as a mistake, such as configs that contradict those
 -- that stay, does not name the topic.
-local function checked(store, step)
-  local ok, done, message, code = pcall(core.check_topic, store, step.name, step.given or step.set, step.reset)
+local function checked(store, step, brings_policy)
+  local configs = step.given or step.set
+  if brings_policy then configs = policies.without(configs) end
+  local ok, done, message, code = pcall(core.check_topic, store, step.name, configs, step.reset)
   if ok and done then return step end
   if not ok then message = ("topic '%s': %s"):format(step.name, done) end
   return nil, message .. "; nothing was changed", code
@@ -65,7 +68,7 @@ local function step_of(store, definition, options)
   elseif code == "unknown_topic" then step = new_topic(definition) end
   if not step then return nil, message, code end
   if options.only_tell and step.kind ~= "make" then return step end
-  return checked(store, step)
+  return checked(store, step, definition.policy)
 end
 
 -- Those of the store that nobody defines. Its own, such as __consumer_offsets, are nobody's business.
@@ -83,12 +86,13 @@ local function add_unlisted(steps, store, definitions, delete)
   return true
 end
 
---- What must be done: a list of steps, each with `kind` ("make", "alter", "delete", "same"), `name` and `lines` that show it. Nothing is
---- changed. Without a store all is new. Options: all = true, also what is not defined is told; delete = true, such topics go; reset = true,
---- such configs go back to their default; only_tell = true: no topic will be altered, so nothing of that is refused. nil, message, code:
---- also of what could not be done.
+--- What must be done: a list of steps, each with `kind` ("make", "alter", "delete", "same"; "put", "replace" for policy scripts), `name`
+--- and `lines` that show it. Nothing is changed. Without a store all is new. Options: all = true, also what is not defined is told; delete
+--- = true, such topics go; reset = true, such configs go back to their default; only_tell = true: no topic will be altered, so nothing of
+--- that is refused. nil, message, code: also of what could not be done.
 function plan.make(store, definitions, options)
-  local steps = {}
+  local steps, why, what = policies.steps(store, definitions)
+  if not steps then return nil, why, what end
   for _, definition in ipairs(definitions) do
     local step, message, code = step_of(store, definition, options)
     if not step then return nil, message, code end
@@ -101,7 +105,10 @@ function plan.make(store, definitions, options)
   return steps
 end
 
+local function put_policy(store, step) return store:policy(step.name, step.text) end
+
 local PERFORM = {
+  put = put_policy, replace = put_policy,
   make = function(store, step) return store:topic(step.name, step.given) end,
   alter = function(store, step)
     local topic, message, code = store:topic(step.name)
@@ -117,6 +124,7 @@ function plan.perform(store, step)
   local ok, done, message, code = pcall(PERFORM[step.kind], store, step)
   if ok and done then return true end
   if not ok then message = tostring(done) end
+  if step.text then return nil, message, code end
   return nil, ("topic '%s': %s"):format(step.name, message), code
 end
 

@@ -206,13 +206,13 @@ local function make_topics(self)
   local steps, message, code = plan.make(self.store, self.script.definitions, { only_tell = true })
   if not steps then return nil, message, code end
   for _, s in ipairs(steps) do
-    if s.kind == "make" then
+    if s.kind == "make" or s.kind == "put" then
       local done
       done, message, code = plan.perform(self.store, s)
       if not done then return nil, message, code end
-    elseif s.kind == "alter" then
-      local differs = "topic '%s' is not as the script defines it; `sediment apply --dry-run %s` tells how"
-      text.complain("sediment run", differs:format(s.name, self.script.path))
+    elseif s.kind == "alter" or s.kind == "replace" then
+      local differs = "%s '%s' is not as the script defines it; `sediment apply --dry-run %s` tells how"
+      text.complain("sediment run", differs:format(s.text and "policy script" or "topic", s.name, self.script.path))
     end
   end
   return true

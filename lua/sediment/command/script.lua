@@ -4,6 +4,7 @@
 -- library answers to a call of the script's, such as `assert(topic:append(...))`.
 local core = require "sediment.core"
 local check = require "sediment.check"
+local policies = require "sediment.command.policies"
 local offsets = require "sediment.offsets"
 
 local script = {}
@@ -81,18 +82,26 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------------- definitions
 
---- Checks definitions of topics, { name = {configs}, ... }: each as { name=, config={dotted name = value}, partitions=, given= }, sorted.
---- nil, message.
-function script.definitions(topics)
+local function definition_of(name, given, path)
+  local configs, policy = policies.take(given, path)
+  if not configs then return nil, policy end
+  local ok, config, partitions = pcall(core.configs, configs)
+  if not ok then return nil, config end
+  return { name = name, config = config, partitions = partitions, given = configs, policy = policy }
+end
+
+--- Checks definitions of topics in the file `path`, { name = {configs}, ... }: each as { name=, config={dotted name = value}, partitions=,
+--- given=, policy={name=, text=} or nil }, sorted. nil, message.
+function script.definitions(topics, path)
   local list = {}
   for name, given in pairs(topics) do
     if type(name) ~= "string" then return nil, ("names of topics are strings, got a %s"):format(type(name)) end
     if type(given) ~= "table" then return nil, ("topic '%s': a table of configs expected, got %s"):format(name, type(given)) end
     local legal, why = core.check_topic_name(name)
     if not legal then return nil, why end
-    local ok, config, partitions = pcall(core.configs, given)
-    if not ok then return nil, ("topic '%s': %s"):format(name, config) end
-    list[#list + 1] = { name = name, config = config, partitions = partitions, given = given }
+    local definition, message = definition_of(name, given, path)
+    if not definition then return nil, ("topic '%s': %s"):format(name, message) end
+    list[#list + 1] = definition
   end
   table.sort(list, function(a, b) return a.name < b.name end)
   return list
@@ -174,7 +183,7 @@ local function fill(self, given)
   if not ok then return nil, message end
   local names, defined = split(given.topics or {})
   if not names then return nil, defined end
-  self.definitions, message = script.definitions(defined)
+  self.definitions, message = script.definitions(defined, self.path)
   if not self.definitions then return nil, message end
   self.reads, message = to_read(given, names, self.definitions)
   if not self.reads then return nil, message end
