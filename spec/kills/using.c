@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "kills/points.h"
+#include "scripted.h"
 
 int64_t wall_ms(void) {
   struct timespec t;
@@ -19,14 +20,17 @@ uint64_t draw(using *u, uint64_t n) { return test_random_below(&u->random, n); }
 static sdm_setting integer(const char *name, int64_t n) { return (sdm_setting){name, {.type = SDM_VALUE_INT, .integer = n}}; }
 static sdm_setting text(const char *name, const char *s) { return (sdm_setting){name, {.type = SDM_VALUE_STRING, .string = s}}; }
 
+__attribute__((constructor)) static void decide_by_script(void) { sdm_policy_engine_set(&SCRIPTED); }
+
 /* Everything is small or often, so that little work meets much change; but the topic that keeps all it gets would soon have thousands of segments. Each
-** process has its own idea of segment.bytes, and so alters the topics.
+** process has its own idea of segment.bytes, and of who decides what compaction keeps, and so alters the topics.
 */
 static void open_topic(using *u, int i) {
   static const char *const policies[TOPICS] = {"delete", "compact", "delete"};
   sdm_setting items[] = {text("cleanup.policy", policies[i]), integer("segment.bytes", (i == TOPIC_KEPT ? 40000 : 5000) + 2000 * (int64_t)draw(u, 3)), integer("retention.ms", -1),
                          integer("retention.bytes", i == TOPIC_TRIMMED ? RETENTION_BYTES : -1), integer("delete.retention.ms", 0),
-                         integer("file.delete.delay.ms", 5), integer("index.interval.bytes", 300), text("min.cleanable.dirty.ratio", "0")};
+                         integer("file.delete.delay.ms", 5), integer("index.interval.bytes", 300), text("min.cleanable.dirty.ratio", "0"), integer("policy.interval.ms", 10),
+                         text("policy.script", i == TOPIC_COMPACTED && draw(u, 2) ? "p" : "")};
   must(sdm_topic_open(u->store, topic_names[i], &(sdm_settings){items, sizeof items / sizeof *items}, wall_ms(), &u->topics[i]), "open a topic");
 }
 
@@ -43,6 +47,7 @@ void use_store(using *u, bool background) {
   atomic_store(&me->opening, true);
   atomic_store(&me->background, background);
   must(sdm_store_open(the_herd->store, &o, wall_ms(), &u->store), "open the store");
+  must(sdm_store_policy_set(u->store, "p", "script", 6), "put a policy script there");
   for (int i = 0; i < TOPICS; i++) {
     open_topic(u, i);
     take_log(u, i);

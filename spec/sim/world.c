@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scripted.h"
 #include "store/store.h"
 
 static uint64_t below(world *w, uint64_t n) { return test_random_below(&w->random, n); }
@@ -11,37 +12,10 @@ static uint64_t below(world *w, uint64_t n) { return test_random_below(&w->rando
 static sdm_setting integer(const char *name, int64_t n) { return (sdm_setting){name, {.type = SDM_VALUE_INT, .integer = n}}; }
 static sdm_setting text(const char *name, const char *s) { return (sdm_setting){name, {.type = SDM_VALUE_STRING, .string = s}}; }
 
-/* ---- a policy script: what the ledger asks for holds whatever it says of what stays ---- */
-
-static int open_script(const char *name, const char *script, size_t size, void **out, unsigned *asks) {
-  (void)name, (void)script, (void)size;
-  *out = NULL;
-  *asks = SDM_POLICY_ASKS_SEGMENTS | SDM_POLICY_ASKS_KEYS;
-  return 0;
-}
-
-static int of_segment(void *script, const sdm_policy_segment *s, sdm_ruling *out) {
-  static const sdm_verdict verdicts[] = {SDM_VERDICT_NONE, SDM_VERDICT_KEEP, SDM_VERDICT_COMPACT, SDM_VERDICT_NONE};
-  (void)script;
-  out->verdict = verdicts[(s->base_offset / 3 + s->now / 700) % 4];         /* another one after a while */
-  return 0;
-}
-
-static int of_key(void *script, const sdm_policy_key *k, sdm_ruling *out) {
-  (void)script;
-  int kind = ((const uint8_t *)k->key)[k->key_size - 1] % 3;
-  *out = (sdm_ruling){kind == 0 ? SDM_VERDICT_NONE : SDM_VERDICT_KEEP, kind == 1 ? 2 : INT64_MAX};
-  return 0;
-}
-
-static void close_script(void *script) { (void)script; }
-
-static const sdm_policy_engine ENGINE = {open_script, of_segment, of_key, close_script};
-
 int world_open_at(sdm_fs *fs, const char *root, int64_t now, sdm_store **out) {
   sdm_setting options[] = {integer("log.cleaner.dedupe.buffer.size", 1 << 20)};
   sdm_store_options o = {.create = true, .options = {options, 1}};
-  sdm_policy_engine_set(&ENGINE);
+  sdm_policy_engine_set(&SCRIPTED);
   return sdm_store_open_on(fs, root, &o, now, out);
 }
 
