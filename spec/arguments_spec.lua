@@ -96,7 +96,8 @@ describe("arguments", function()
     end)
 
     it("take options by name only", function()
-      raises("bad argument #3 to 'append' %(unknown option 'timstamp'%)", function() topic:append("k", "v", { timstamp = 1 }) end)
+      raises("bad argument #3 to 'append' %(unknown option 'timstamp'; there are partition, sync, timestamp, headers%)",
+             function() topic:append("k", "v", { timstamp = 1 }) end)
       raises("bad argument #3 to 'append' %(table of options expected, got number%)", function() topic:append("k", "v", 5) end)
       raises("bad argument #3 to 'append' %(options have names", function() topic:append("k", "v", { 5 }) end)
       raises("sync: boolean expected, got number", function() topic:append("k", "v", { sync = 1 }) end)

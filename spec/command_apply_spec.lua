@@ -97,6 +97,37 @@ describe("sediment apply", function()
     refused "there is no policy script 'nothing'"
   end)
 
+  it("leaves no store behind where it is refused", function()
+    local function refused(part, text)
+      write(text)
+      local said, complaint, status = apply()
+      assert.same({ "", 1 }, { said, status })
+      assert.truthy(complaint:find(part, 1, true), complaint)
+      assert.equal(1, disk.run("test -e '" .. directory .. "/store'"))
+    end
+    disk.write(directory .. "/keys.lua", "return { key = function() end }")
+    disk.write(directory .. "/bad.lua", "return {")
+    refused("there is no policy script 'nothing' yet", 'return { a = { policy_script = "nothing" } }')
+    refused("bad.lua: policy script bad:1:", 'return { a = { policy_script = "bad.lua" } }')
+    refused("topic 'a': policy script 'keys' decides of keys, and the topic is not compacted",
+            'return { a = { policy_script = "keys.lua" } }')
+    refused("topic '__consumer_offsets': it is the store's own", "return { __consumer_offsets = { partitions = 3 } }")
+    open():topic("a", {})
+    write 'return { a = { policy_script = "keys.lua" } }'
+    assert.matches("the topic is not compacted", (select(2, apply())))
+    assert.same({ {}, "delete" }, { store:policies(), store:topic("a"):config()["cleanup.policy"] })
+    write 'return { a = { cleanup_policy = "compact", policy_script = "keys.lua" } }'
+    says("+ policy script keys\n~ a: cleanup.policy delete (default) -> compact\n~ a: policy.script  (default) -> keys\n" ..
+         "1 topic changed, 1 policy script put there\n")
+  end)
+
+  it("takes the topics of a table that has no more than those", function()
+    write "return { topics = { a = {}, b = { partitions = 2 } } }"
+    says "+ a: 1 partition\n+ b: 2 partitions\n2 topics made\n"
+    write "return { topics = {} }"
+    says "+ topics: 1 partition\n  a is not in the file\n  b is not in the file\n1 topic made\n"
+  end)
+
   it("compares values as they work", function()
     open():topic("prices", { partitions = 3, cleanup_policy = "compact", retention_ms = 7 * 24 * 3600 * 1000 })
     write [[return { prices = { retention_ms = "168h", ["cleanup.policy"] = "compact", segment_bytes = "1GiB",

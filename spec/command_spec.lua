@@ -76,6 +76,21 @@ describe("the command sediment", function()
     assert.same({}, store:policies())
   end)
 
+  it("advises what can be done from a shell, and tells of no line of its own", function()
+    local function complains(expected, ...)
+      local said, complaint, status = run(...)
+      assert.same({ "", 1 }, { said, status })
+      assert.truthy(complaint:find(expected, 1, true), complaint)
+      assert.falsy(complaint:find("command/", 1, true), complaint)
+    end
+    complains("there is no topic 'jbos'; `sediment topics` lists those that there are\n", "topics", "jbos", "--store", "store")
+    complains("`sediment policy NAME FILE` puts one there\n", "policy", "nope", "--store", "store")
+    complains("give another with --store\n", "topics", "--store", "nope")
+    complains("lies in the store", "backup", "store/x", "--store", "store")
+    assert.matches("missing argument 'DIR'", (select(2, run("backup", "--store", "store"))))
+    assert.falsy((run("cat", "--help")):find("latest, committed", 1, true))
+  end)
+
   it("finds its modules and a Lua by itself, also by a link", function()
     scripts.shell(("ln -s '%s/bin/sediment' '%s/link'"):format(scripts.root, directory))
     assert.same({ "sediment " .. sediment._VERSION .. "\n", 0 },

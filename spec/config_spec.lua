@@ -16,7 +16,7 @@ local NUMBERS = {
   { "min.compaction.lag.ms", 0, 0, FOREVER }, { "max.message.bytes", 1048588, 0, MAX_INT }, { "flush.messages", FOREVER, 1, FOREVER },
   { "message.timestamp.before.max.ms", FOREVER, 0, FOREVER }, { "message.timestamp.after.max.ms", 3600000, 0, FOREVER },
   { "flush.ms", FOREVER, 0, FOREVER }, { "retention.bytes", -1, nil, FOREVER }, { "compression.zstd.level", 3, -131072, 22 },
-  { "compression.lz4.level", 9, 1, 17 }, { "compression.gzip.level", -1, -1, 9 },
+  { "compression.lz4.level", 9, 1, 17 }, { "policy.interval.ms", 3600000, 1, FOREVER }, { "compression.gzip.level", -1, -1, 9 },
 }
 
 local WORDS = {
@@ -31,6 +31,7 @@ describe("the configs of a topic", function()
   before_each(function()
     path = support.path()
     store = support.open(path)
+    assert(store:policy("p", "return { segment = function() end }"))
     topic = store:topic("t", {})
   end)
   after_each(support.cleanup)
@@ -48,6 +49,7 @@ describe("the configs of a topic", function()
     local expected = { ["min.cleanable.dirty.ratio"] = 0.5, preallocate = false }
     for _, n in ipairs(NUMBERS) do expected[n[1]] = n[2] end
     for name, w in pairs(WORDS) do expected[name] = w[1] end
+    expected["policy.script"] = ""
     assert.same(expected, topic:config())
     for name, d in pairs(topic:describe()) do assert.same({ value = expected[name], source = "default" }, d) end
   end)
@@ -76,6 +78,15 @@ describe("the configs of a topic", function()
       for _, bad in ipairs { "x", "Delete", "createtime", 1, true } do refused(name, bad) end
     end)
   end
+
+  it("policy.script is a script in the store, or none", function()
+    for _, name in ipairs { "p", "" } do
+      assert.is_true(topic:alter { policy_script = name })
+      assert.same({ value = name, source = "topic" }, topic:describe()["policy.script"])
+    end
+    for _, bad in ipairs { "a.lua", "a/b", " ", ("x"):rep(64), 1, true } do refused("policy.script", bad) end
+    assert.equal("not_found", (select(3, topic:alter { policy_script = "x" })))
+  end)
 
   it("cleanup.policy is a list in any order", function()
     for _, given in ipairs { "delete,compact", "compact, delete", " compact , delete " } do

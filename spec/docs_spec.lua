@@ -183,19 +183,25 @@ end)
 describe("docs/policies.md", function()
   after_each(support.cleanup)
 
-  -- The blocks of Lua, in order, and what the console shows.
+  -- The blocks of Lua, in order, what the console shows of the second, and the commands that follow with what they say.
   local function blocks()
     local list, text = {}, disk.read(scripts.root .. "/docs/policies.md")
     for block in text:gmatch "```lua\n(.-)```" do list[#list + 1] = block end
-    return list, text:match "```console\n%$ lua5.4 policy.lua\n(.-)```"
+    return list, text:match "```console\n%$ lua5.4 policy.lua\n(.-)```", text:match "```console\n(%$ echo .-)```"
   end
 
   it("has an example that does what it says", function()
-    local list, shown = blocks()
+    local list, shown, commands = blocks()
     local folder = support.foreign()
     disk.write(folder .. "/sessions.lua", list[1])
     disk.write(folder .. "/policy.lua", list[2])
     assert.equal(shown, scripts.shell(("cd '%s' && %s policy.lua 2>&1"):format(folder, disk.lua())))
+    local said = {}
+    for command in commands:gmatch "%$ ([^\n]+)\n" do
+      local inside = ("cd '%s' && PATH='%s/bin:'$PATH && (%s) 2>&1"):format(folder, scripts.root, command)
+      said[#said + 1] = "$ " .. command .. "\n" .. scripts.shell(inside)
+    end
+    assert.equal(commands, table.concat(said))
   end)
 
   it("has scripts that hold and delete as it says", function()

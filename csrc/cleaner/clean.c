@@ -260,7 +260,6 @@ static int rewrite_judged(sdm_pass *p, sdm_judgement *j) {
 static int clean_by_script(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, sdm_policy *policy, int64_t now, sdm_compact_report *report) {
   sdm_cleanable c;
   sdm_judgement j = {0};
-  int64_t expired = report->expired;
   int rc = sdm_cleanable_range(l, cfg, now, &c);
   if (rc < 0) return rc;
   sdm_pass p = new_pass(l, cfg, o, c.first_dirty, c.bound, now, report);
@@ -268,7 +267,7 @@ static int clean_by_script(sdm_log *l, const sdm_log_config *cfg, const sdm_clea
   if (rc == 0) rc = sdm_judge(&p, policy, o, &j);
   bool due = rc == 0 && rewriting_due(&c, &j, cfg, o->force);
   if (due) rc = rewrite_judged(&p, &j);
-  report->partitions += due || report->expired > expired;
+  report->partitions += due;
   if (rc == SDM_BUSY) rc = 0;              /* the next one finds the same */
   sdm_judgement_free(&j);
   sdm_pass_end(&p);

@@ -27,11 +27,15 @@ static int start(const char *name, const char *text, size_t size, const sdm_poli
   return sdm_fail(SDM_POLICY, "policy script '%s': nothing is here that runs scripts; open the store with the Lua module", name);
 }
 
-int sdm_policy_check(const char *name, const char *text, size_t size) {
+int sdm_policy_fits(const char *name, unsigned asks, const char *topic, bool compacted) {
+  if (compacted || !(asks & SDM_POLICY_ASKS_KEYS)) return 0;
+  return sdm_fail(SDM_POLICY, "policy script '%s' decides of keys, and topic '%s' is not compacted; its cleanup.policy would have to include compact", name, topic);
+}
+
+int sdm_policy_check(const char *name, const char *text, size_t size, unsigned *asks) {
   const sdm_policy_engine *engine;
   void *script;
-  unsigned asks;
-  int rc = start(name, text, size, &engine, &script, &asks);
+  int rc = start(name, text, size, &engine, &script, asks);
   if (rc == 0) engine->close(script);
   return rc;
 }
@@ -66,8 +70,9 @@ int sdm_policy_open(sdm_log *l, const sdm_log_config *cfg, sdm_policy **out) {
   int rc = sdm_policy_read(l->fs, l->env->root, p->name, &bytes, &text, &size);
   if (rc == 0) rc = start(p->name, text, size, &p->engine, &p->script, &p->asks);
   sdm_free(bytes);
-  if (rc == 0) *out = p;
-  else sdm_free(p);
+  if (rc < 0) sdm_free(p);
+  else if ((rc = sdm_policy_fits(p->name, p->asks, l->topic, p->compacts)) < 0) sdm_policy_close(p);
+  else *out = p;
   return is_damage(rc) ? SDM_POLICY : rc;      /* not the partition's own: to be told from damage to that */
 }
 

@@ -23,6 +23,7 @@ int sdm_policy_describe(sdm_log *l, sdm_segment *const *segments, size_t count, 
 
 /* The script as the store has it, checked; freed with sdm_free. SDM_NOT_FOUND, SDM_CORRUPT, SDM_IO. */
 int sdm_policy_read(sdm_fs *fs, const char *root, const char *name, char **bytes, const char **text, size_t *size);
-int sdm_policy_check(const char *name, const char *text, size_t size);               /* whether the engine takes it */
+int sdm_policy_check(const char *name, const char *text, size_t size, unsigned *asks);          /* whether the engine takes it, and what it is asked about */
+int sdm_policy_fits(const char *name, unsigned asks, const char *topic, bool compacted);         /* SDM_POLICY: it decides of keys, and the topic is not compacted */
 
 #endif

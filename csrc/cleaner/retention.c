@@ -189,12 +189,7 @@ static int apply_script(retention *r, sdm_retain_report *report) {
 /* A script that is asked about keys alone has no say here. */
 static int open_policy(retention *r) {
   int rc = sdm_policy_open(r->log, r->cfg, &r->policy);
-  if (rc < 0 || !r->policy) return rc;
-  if (sdm_policy_asks(r->policy, SDM_POLICY_ASKS_KEYS) && !(r->cfg->cleanup_policy & SDM_POLICY_COMPACT)) {
-    return sdm_fail(SDM_POLICY, "policy script '%s' decides of keys, and topic '%s' is not compacted; its cleanup.policy would have to include compact",
-                    r->cfg->policy_script, r->log->topic);
-  }
-  if (sdm_policy_asks(r->policy, SDM_POLICY_ASKS_SEGMENTS)) return 0;
+  if (rc < 0 || sdm_policy_asks(r->policy, SDM_POLICY_ASKS_SEGMENTS)) return rc;
   sdm_policy_close(r->policy);
   r->policy = NULL;
   return 0;

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-/* A slot of the map, which is half full at worst when it has just grown, and the old table beside it. */
+/* Of the budget: the counts, and a slot of the map, which needs room for its old table as it grows. */
 enum { A_KEY = 3 * sizeof(sdm_offset_slot) / 2 + sizeof(sdm_key_versions) };
 
 int sdm_versions_init(sdm_versions *v, size_t budget, double load_factor) {

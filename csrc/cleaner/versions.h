@@ -1,5 +1,5 @@
 /* How many records each key of a partition has, and how many of them stay: what a compaction goes by where a policy script is asked. Keys are told apart as in
-** offset_map.h. Needs some 80 bytes a key.
+** offset_map.h. Needs some 110 bytes a key.
 **
 ** The log is walked three times from its start: to count (sdm_versions_count), to have the script asked, to rewrite (both: sdm_versions_next). Each walk
 ** meets a key's records in the same order.

@@ -149,6 +149,14 @@ static int which_option(const char *const *names, const char *name) {
   return -1;
 }
 
+/* Which there are is more than a guess at which was meant. */
+static int refuse_option(lua_State *L, int arg, const char *const *names, const char *given) {
+  char known[200] = "";
+  size_t n = 0;
+  for (; *names && n + strlen(*names) + 3 < sizeof known; names++) n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", *names);
+  return sdml_refuse(L, arg, "unknown option '%.80s'; there %s %s", given, strchr(known, ',') ? "are" : "is", known);
+}
+
 int sdml_options(lua_State *L, int arg, const char *const *names, sdml_take *take, void *into) {
   if (lua_isnoneornil(L, arg)) return 0;
   if (!lua_istable(L, arg)) return sdml_refuse(L, arg, "table of options expected, got %s", sdml_type(L, arg));
@@ -158,7 +166,7 @@ int sdml_options(lua_State *L, int arg, const char *const *names, sdml_take *tak
     const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL;
     if (!name) return sdml_refuse(L, arg, "options have names, got a field whose key is a %s", sdml_type(L, -2));
     int which = which_option(names, name);
-    if (which < 0) return sdml_refuse(L, arg, "unknown option '%.80s'", name);
+    if (which < 0) return refuse_option(L, arg, names, name);
     rc = take(L, arg, which, into);
     lua_pop(L, 1);
   }

@@ -227,14 +227,20 @@ static int get_policy(lua_State *L, const char *name) {
   return 1;
 }
 
-/* core.check_policy(name, script) -> true: store:policy would take it | nil, message, code */
+/* core.check_policy(name, script) -> true: store:policy would take it, whether it decides of keys | nil, message, code */
 int sdml_check_policy(lua_State *L) {
   size_t size;
   const char *text = luaL_checklstring(L, 2, &size), *name = sdml_text(L, 1, 1, "name");
-  int rc = sdm_store_policy_check(name, text, size);
+  unsigned asks;
+  int rc = sdm_store_policy_check(name, text, size, &asks);
   if (rc < 0) return sdml_fail(L, rc);
   lua_pushboolean(L, 1);
-  return 1;
+  lua_pushboolean(L, (asks & SDM_POLICY_ASKS_KEYS) != 0);
+  return 2;
+}
+
+static bool is_file_name(const char *text, size_t size) {
+  return size > 4 && memcmp(text + size - 4, ".lua", 4) == 0 && strcspn(text, " \t\r\n(){}\"'") == size;
 }
 
 /* store:policy(name [, script]) -> the script | true. false for the script removes it. */
@@ -252,6 +258,7 @@ int sdml_store_policy(lua_State *L) {
     if (lua_type(L, 3) != LUA_TSTRING) return sdml_refuse(L, 3, "script: a string, or false to remove it, expected, got %s", sdml_type(L, 3));
     const char *text = lua_tolstring(L, 3, &size);
     rc = sdm_store_policy_set(s->store, name, text, size);
+    if (rc == SDM_POLICY && is_file_name(text, size)) rc = sdm_fail(rc, "policy script '%s': the script itself is expected, not the name of its file", name);
   }
   if (rc < 0) return sdml_fail(L, rc);
   lua_pushboolean(L, 1);

@@ -59,7 +59,7 @@ ptrdiff_t sdm_rule_find(const sdm_rule *rules, size_t count, const char *given) 
 static const char *expectation(const sdm_rule *r) {
   if (r->kind == SDM_RULE_BOOL) return "true or false";
   if (r->kind == SDM_RULE_POLICY) return "a list made of \"compact\" and \"delete\"";
-  if (r->kind == SDM_RULE_SCRIPT) return "the name of a policy script, of at most 63 of the characters a-z A-Z 0-9 _ -, or empty";
+  if (r->kind == SDM_RULE_SCRIPT) return "the name of a policy script in the store, of at most 63 of the characters a-z A-Z 0-9 _ -, or empty";
   if (r->unit == SDM_UNIT_MS) return "a number of milliseconds such as 604800000, \"7d\" or \"30s\"";
   if (r->unit == SDM_UNIT_BYTES) return "a number of bytes such as 1073741824, \"512MiB\" or \"64KB\"";
   return r->kind == SDM_RULE_DOUBLE ? "a number" : "an integer";

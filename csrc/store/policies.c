@@ -15,16 +15,17 @@ static int save(sdm_store *s, const char *name, const char *text, size_t size) {
   return sdm_store_explain(s, rc);
 }
 
-int sdm_store_policy_check(const char *name, const char *text, size_t size) {
+int sdm_store_policy_check(const char *name, const char *text, size_t size, unsigned *asks) {
   int rc = sdm_policy_name_check(name);
   if (rc < 0) return rc;
   if (size > SDM_POLICY_TEXT_MAX) return sdm_fail(SDM_TOO_LARGE, "policy script '%s' has %zu bytes; %d are the most", name, size, SDM_POLICY_TEXT_MAX);
-  return sdm_policy_check(name, text, size);
+  return sdm_policy_check(name, text, size, asks);
 }
 
 int sdm_store_policy_set(sdm_store *s, const char *name, const char *text, size_t size) {
+  unsigned asks;
   int rc = sdm_store_check_writable(s);
-  if (rc == 0) rc = sdm_store_policy_check(name, text, size);
+  if (rc == 0) rc = sdm_store_policy_check(name, text, size, &asks);
   if (rc == 0) rc = sdm_store_topics_hold(s);
   if (rc < 0) return rc;
   rc = save(s, name, text, size);

@@ -139,22 +139,27 @@ static int finish_deletions_locked(sdm_store *s, const char *name, int64_t now) 
 
 /* ---- creation and change; under the topics lock ---- */
 
-/* A script that is named from now on must be there. */
-static int check_policy(sdm_store *s, const char *name) {
-  const char *text;
+/* A script that is named from now on, or whose topic is compacted no longer, must be there and fit. */
+static int check_policy(sdm_store *s, const char *topic, const sdm_log_config *before, const sdm_log_config *now) {
+  const char *text, *name = now->policy_script;
   char *bytes;
   size_t size;
+  unsigned asks;
+  bool compacted = now->cleanup_policy & SDM_POLICY_COMPACT;
+  if (!*name || (strcmp(name, before->policy_script) == 0 && (compacted || now->cleanup_policy == before->cleanup_policy))) return 0;
   int rc = sdm_policy_read(s->env.fs, s->env.root, name, &bytes, &text, &size);
-  if (rc == 0) sdm_free(bytes);
+  if (rc < 0) return rc;
+  rc = compacted ? 0 : sdm_policy_check(name, text, size, &asks);
+  if (rc == 0 && !compacted) rc = sdm_policy_fits(name, asks, topic, compacted);
+  sdm_free(bytes);
   return rc;
 }
 
 /* The set with what is given on top, checked as a whole. */
-static int change_config(sdm_store *s, sdm_config_set *set, const sdm_settings *given, const char *const *reset, size_t reset_count, int32_t *partitions) {
-  sdm_log_config effective;
-  char policy[sizeof set->policy_script];
+static int change_config(sdm_store *s, const char *topic, sdm_config_set *set, const sdm_settings *given, const char *const *reset, size_t reset_count, int32_t *partitions) {
+  sdm_log_config effective, before = {0};
   int rc = 0;
-  memcpy(policy, set->policy_script, sizeof policy);
+  sdm_config_effective(set, &s->defaults, &before);
   if (reset_count > 0) {                   /* a config in both lists would be neither set nor reset for sure */
     sdm_config_set both = {0};
     int32_t ignored;
@@ -164,7 +169,7 @@ static int change_config(sdm_store *s, sdm_config_set *set, const sdm_settings *
   for (size_t i = 0; rc == 0 && i < reset_count; i++) rc = sdm_config_reset(set, reset[i]);
   if (rc == 0) rc = sdm_config_apply(set, given, partitions);
   if (rc == 0) rc = sdm_config_effective(set, &s->defaults, &effective);
-  return rc == 0 && *set->policy_script && strcmp(policy, set->policy_script) != 0 ? check_policy(s, set->policy_script) : rc;
+  return rc == 0 ? check_policy(s, topic, &before, &effective) : rc;
 }
 
 /* A deletion of that name that failed half-way is finished before: later it would take the new topic's folders. And a list is there before the first topic's
@@ -172,7 +177,7 @@ static int change_config(sdm_store *s, sdm_config_set *set, const sdm_settings *
 int sdm_topic_entry_make(sdm_store *s, const char *name, const sdm_settings *config, sdm_topic_entry *out) {
   sdm_topic_entry e = {.partitions = 1, .state = SDM_TOPIC_LIVE};
   int rc = finish_deletions_locked(s, name, atomic_load_explicit(&s->last_now, memory_order_relaxed));
-  if (rc == 0) rc = change_config(s, &e.config, config, NULL, 0, &e.partitions);
+  if (rc == 0) rc = change_config(s, name, &e.config, config, NULL, 0, &e.partitions);
   if (rc == 0 && s->topics.count == 0) rc = sdm_store_topics_save(s);
   if (rc == 0) rc = sdm_random(e.id.bytes, sizeof e.id.bytes);
   if (rc < 0) return rc;
@@ -230,7 +235,7 @@ static int create_locked(sdm_topic *t, const char *name, const sdm_settings *con
 
 /* The entry `to` with what is given on top, of the topic that `e` is now. */
 static int change_entry(sdm_store *s, const sdm_topic_entry *e, sdm_topic_entry *to, const sdm_settings *given, const char *const *reset, size_t reset_count) {
-  int rc = change_config(s, &to->config, given, reset, reset_count, &to->partitions);
+  int rc = change_config(s, to->name, &to->config, given, reset, reset_count, &to->partitions);
   if (rc < 0 || to->partitions >= e->partitions) return rc;
   return sdm_fail(SDM_POLICY, "topic '%s' has %d partitions; their number can grow only, not become %d", e->name, e->partitions, to->partitions);
 }

@@ -26,13 +26,21 @@ function check.shown(value)
   return type(value) == "number" and tostring(value) or type(value)
 end
 
+--- For a message: there is no option of that name; which there are.
+function check.unknown_option(name, known)
+  local names = {}
+  for option in pairs(known) do names[#names + 1] = option end
+  table.sort(names)
+  return ("unknown option %s; there %s %s"):format(check.shown(name), names[2] and "are" or "is", table.concat(names, ", "))
+end
+
 --- A table of options, or {} for nil, whose names and types are in `known`; "count" is a whole number of 0 or more. For the method itself.
 function check.options(method, number, given, known)
   if given == nil then return {} end
   if type(given) ~= "table" then check.refuse(method, number, "table of options expected, got " .. type(given), 2) end
   for name, value in pairs(given) do
     local is = known[name]
-    if not is then check.refuse(method, number, "unknown option " .. check.shown(name), 2) end
+    if not is then check.refuse(method, number, check.unknown_option(name, known), 2) end
     if is == "count" then
       local fits = check.whole(value) and value >= 0
       if not fits then check.refuse(method, number, name .. ": a whole number of 0 or more expected, got " .. check.shown(value), 2) end

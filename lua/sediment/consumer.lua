@@ -463,7 +463,7 @@ local function check_open(options)
   if type(options) ~= "table" then check.refuse("consumer", 1, "table of options expected, got " .. type(options), 2) end
   for name, value in pairs(options) do
     local is = OPEN[name]
-    if not is then check.refuse("consumer", 1, "unknown option " .. check.shown(name), 2) end
+    if not is then check.refuse("consumer", 1, check.unknown_option(name, OPEN), 2) end
     if is ~= "any" and type(value) ~= is then check.refuse("consumer", 1, name .. ": " .. is .. " expected, got " .. type(value), 2) end
   end
   local on_corrupt = options.on_corrupt or "fail"

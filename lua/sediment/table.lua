@@ -429,7 +429,8 @@ end
 
 -- Writes the snapshot if there is to be one, and it would have anything new.
 local function save_at_close(self)
-  if self.closed or self.life.closed or not (self.snapshot_name and self.unsaved) then return true end
+  if self.closed or not (self.snapshot_name and self.unsaved) then return true end
+  if self.life.closed then return nil, "no snapshot was written: the store was closed before the table", "closed" end
   return alone(self, table_snapshot.save)
 end
 

@@ -1,4 +1,6 @@
 -- The options of store:table, and what is misuse of them.
+local all = require "sediment.check"
+
 local table_options = {}
 
 local SNAPSHOT_EVERY = 100000             -- records applied
@@ -45,7 +47,7 @@ local function problem(given)
   if type(given) ~= "table" then return "table of options expected, got " .. type(given) end
   for name, value in pairs(given) do
     local check = CHECKS[name]
-    if not check then return "unknown option '" .. tostring(name) .. "'" end
+    if not check then return all.unknown_option(name, CHECKS) end
     local wrong = check(name, value)
     if wrong then return wrong end
   end

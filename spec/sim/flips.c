@@ -52,6 +52,7 @@ __attribute__((format(printf, 2, 3))) static void wrong(flips *f, const char *fo
 /* Only damage may be the reason, and the message names the file. */
 static void take_failure(flips *f, int rc, const char *doing) {
   bool others = rc == SDM_EXISTS && strstr(f->path, "partition.metadata");         /* another topic's id */
+  others = others || (rc == SDM_POLICY && strstr(f->path, SDM_POLICY_PREFIX));      /* a damaged script decides nothing */
   if (rc != SDM_CORRUPT && rc != SDM_OFFSET_OUT_OF_RANGE && !others) wrong(f, "%s fails with %s: %s", doing, sdm_code_name(rc), sdm_errmsg());
   else if (rc == SDM_CORRUPT && !strstr(sdm_errmsg(), SIM_ROOT)) wrong(f, "%s does not say where: %s", doing, sdm_errmsg());
   f->said = true;

@@ -14,11 +14,19 @@ that ends in .lua is a file beside it, and goes into the store too. What the sto
 whole file is checked before anything is changed.]]
 
 function apply.define(command)
-  command:argument("file", "The definitions."):argname "FILE"
+  command:argument("FILE", "The definitions."):target "file"
   arguments.store(command)
   command:flag("-n --dry-run", "Show the difference only.")
   command:flag("--delete", "Delete topics that the file does not name, with their records.")
   command:flag("--reset", "Let configs that the file does not name go back to the store's default.")
+end
+
+-- Definitions in a field `topics`, as a script for `run` has them: of a topic called so the values would be no tables.
+local function inner(given)
+  for _, value in pairs(type(given.topics) == "table" and given.topics or {}) do
+    if type(value) == "table" then return given.topics end
+  end
+  return given
 end
 
 -- The definitions of a file, or nil, message.
@@ -29,7 +37,7 @@ local function definitions_of(path)
     local loaded, message = script.load(path)
     return loaded and loaded.definitions, message
   end
-  local list, message = script.definitions(given, path)
+  local list, message = script.definitions(inner(given), path)
   return list, list or chunk .. ": " .. message
 end
 
@@ -69,9 +77,13 @@ function apply.execute(given)
     if not steps then return nil, why, code end
     return go_through(store, steps, given.dry_run)
   end
-  local status, why, code = stores.with(given, { create = not given.dry_run, readonly = given.dry_run }, body)
-  if code == "not_found" and given.dry_run then return body(nil) end       -- a store that is still to be made
-  return status, why, code
+  local status, why, code = stores.with(given, { readonly = given.dry_run }, body)
+  if code ~= "not_found" or stores.exist(given) then return status, why, code end
+  if given.dry_run then return body(nil) end
+  local steps
+  steps, why, code = plan.make(nil, definitions, options)                  -- what is refused leaves no store behind
+  if not steps then return nil, why, code end
+  return stores.with(given, { create = true }, body)
 end
 
 return apply

@@ -37,9 +37,10 @@ local function parse_from(word)
     "@1793361600000 (milliseconds), or 2h (so long ago) expected"
 end
 
---- --from PLACE, and --follow
+--- --from PLACE, and --follow. Where something is committed that is a place, too.
 function arguments.reading(command, default)
-  local description = "Where to begin: earliest, latest, committed, an offset, a time such as 2026-10-30T12:00 (UTC), " ..
+  local committed = default == "committed" and " committed," or ""
+  local description = "Where to begin: earliest, latest," .. committed .. " an offset, a time such as 2026-10-30T12:00 (UTC), " ..
     "@MILLISECONDS, or so long ago: 90s, 15m, 2h, 7d. Default: %s."
   command:option("--from", description:format(default)):argname("PLACE"):convert(parse_from)
   command:flag("-f --follow", "Do not end with the log: wait for what is appended.")

@@ -9,7 +9,7 @@ Makes the folder DIR, missing or empty, into a store of its own: a copy with all
 On the same file system closed segments are hard links.]]
 
 function backup.define(command)
-  command:argument("to", "The folder for the copy."):argname "DIR"
+  command:argument("DIR", "The folder for the copy."):target "to"
   arguments.store(command)
 end
 

@@ -38,12 +38,27 @@ local function define(argparse, modules)
   return parser
 end
 
+-- What the library advises is for programs; here there are other ways.
+local ADVICE = {
+  ["; give a config, even {}, to create it"] = "; `sediment topics` lists those that there are",
+  [", and it is not to be created"] = "; give another with --store",
+  ["; store:policy puts one there"] = "; `sediment policy NAME FILE` puts one there",
+}
+
+local function advised(message)
+  for from, to in pairs(ADVICE) do
+    local first, last = message:find(from, 1, true)
+    if first then return message:sub(1, first - 1) .. to .. message:sub(last + 1) end
+  end
+  return message
+end
+
 local function perform(module, given)
   local status, message, code = module.execute(given)
   local flushed, why = text.flush()
   if status and flushed then return status end
   message = message or why
-  text.complain("sediment " .. given.command, message)
+  text.complain("sediment " .. given.command, advised(message))
   return code == "usage" and 2 or 1
 end
 
@@ -64,6 +79,6 @@ return function(arguments)
   local given = define(argparse, modules):parse(arguments)
   local ok, status = pcall(perform, modules[given.command], given)
   if ok then return status end
-  text.complain("sediment " .. given.command, tostring(status))
+  text.complain("sediment " .. given.command, (tostring(status):gsub("^%S*sediment/command/[%w_]+%.lua:%d+: ", "")))
   return 1
 end

@@ -60,10 +60,37 @@ local function checked(store, step, brings_policy)
   return nil, message .. "; nothing was changed", code
 end
 
+-- Of a store that is still to be made.
+local function first_topic(definition)
+  local named = definition.config["policy.script"]
+  if named and named ~= "" and not definition.policy then
+    return nil, ("topic '%s': there is no policy script '%s' yet; nothing was changed"):format(definition.name, named), "not_found"
+  end
+  return new_topic(definition)
+end
+
+-- A script that decides of keys wants a topic that is compacted: nil, message, code.
+local function fits(definition, topic)
+  local config = definition.config["cleanup.policy"]
+  if config == nil and topic then config = topic:config()["cleanup.policy"] end
+  if not definition.policy or not definition.policy.of_keys or (config or ""):find "compact" then return true end
+  local wrong = "topic '%s': policy script '%s' decides of keys, and the topic is not compacted; its cleanup.policy would have to " ..
+    "include compact; nothing was changed"
+  return nil, wrong:format(definition.name, definition.policy.name), "policy"
+end
+
 local function step_of(store, definition, options)
-  if not store then return new_topic(definition) end
+  if not store then
+    local fit, message, code = fits(definition)
+    if not fit then return nil, message, code end
+    return first_topic(definition)
+  end
   local topic, step, message, code
   topic, message, code = store:topic(definition.name)
+  if topic or code == "unknown_topic" then
+    local fit, why, what = fits(definition, topic)
+    if not fit then return nil, why, what end
+  end
   if topic then step, message, code = compare(topic, definition, options)
   elseif code == "unknown_topic" then step = new_topic(definition) end
   if not step then return nil, message, code end

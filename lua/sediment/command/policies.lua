@@ -22,8 +22,8 @@ local function copy(configs)
   return fresh
 end
 
---- The configs of a topic in the file `path`, with a name where they had a policy script's file, and that script, { name=, text= }; nil
---- where they had none. nil, message.
+--- The configs of a topic in the file `path`, with a name where they had a policy script's file, and that script, { name=, text=,
+--- file= }; nil where they had none. nil, message.
 function policies.take(configs, path)
   for _, config in ipairs(CONFIGS) do
     local file = configs[config]
@@ -33,7 +33,7 @@ function policies.take(configs, path)
       if not text then return nil, message end
       local named = copy(configs)
       named[config] = name
-      return named, { name = name, text = text }
+      return named, { name = name, text = text, file = file }
     end
   end
   return configs
@@ -46,19 +46,19 @@ function policies.without(configs)
   return fresh
 end
 
--- { kind = "put" or "replace" or "same", name=, text=, lines = { text } }; nil, message, code.
+-- { kind = "put" or "replace" or "same", name=, text=, lines = { text } }, whether it decides of keys; nil, message, code.
 local function step_of(store, script)
   local ok, good, message, code = pcall(core.check_policy, script.name, script.text)
-  if not ok or not good then return nil, ok and message or good, code end
+  if not ok or not good then return nil, ("%s: %s; nothing was changed"):format(script.file, ok and message or good), code end
   local old, _, why
   if store then old, _, why = store:policy(script.name) end
-  if old == script.text then return { kind = "same", lines = {} } end
+  if old == script.text then return { kind = "same", lines = {} }, message end
   local there = old or why == "corrupt"
-  return { kind = there and "replace" or "put", name = script.name, text = script.text,
-           lines = { (there and "~" or "+") .. " policy script " .. script.name } }
+  local lines = { (there and "~" or "+") .. " policy script " .. script.name }
+  return { kind = there and "replace" or "put", name = script.name, text = script.text, lines = lines }, message
 end
 
---- The steps for the scripts that the definitions bring, each once. nil, message, code.
+--- The steps for the scripts that the definitions bring, each once; notes in these whether they decide of keys. nil, message, code.
 function policies.steps(store, definitions)
   local steps, texts = {}, {}
   for _, d in ipairs(definitions) do
@@ -66,11 +66,11 @@ function policies.steps(store, definitions)
     if script and texts[script.name] and texts[script.name] ~= script.text then
       return nil, ("two different policy scripts have the name '%s'"):format(script.name)
     end
-    if script and not texts[script.name] then
-      texts[script.name] = script.text
-      local step, message, code = step_of(store, script)
-      if not step then return nil, message, code end
-      steps[#steps + 1] = step
+    if script then
+      local step, of_keys, code = step_of(store, script)
+      if not step then return nil, of_keys, code end
+      if not texts[script.name] then steps[#steps + 1] = step end
+      texts[script.name], script.of_keys = script.text, of_keys
     end
   end
   return steps

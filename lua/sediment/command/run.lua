@@ -23,7 +23,7 @@ local MOST = 500                          -- records that are read at once
 local SLICE_MS = 200                      -- how long a wait goes on before signals are looked at
 
 function run.define(command)
-  command:argument("script", "The script."):argname "SCRIPT"
+  command:argument("SCRIPT", "The script."):target "script"
   command:argument("arguments", "What the script has as `...`."):argname("ARGUMENT"):args "*"
   arguments.store(command)
   arguments.partition(command, "Instead of a store:")
@@ -254,7 +254,9 @@ end
 
 local function over_store(self, store, given)
   self.store = store
-  if #self.script.reads == 0 then return nil, self.script.chunk .. ": it reads nothing: topics or from expected" end
+  if #self.script.reads == 0 then
+    return nil, self.script.chunk .. ": it reads nothing: topics or from expected, with another one than dead_letter"
+  end
   local done, message, code = make_topics(self)
   if not done then return nil, message, code end
   if self.script.dead_letter then

@@ -97,6 +97,7 @@ function script.definitions(topics, path)
   for name, given in pairs(topics) do
     if type(name) ~= "string" then return nil, ("names of topics are strings, got a %s"):format(type(name)) end
     if type(given) ~= "table" then return nil, ("topic '%s': a table of configs expected, got %s"):format(name, type(given)) end
+    if name == offsets.TOPIC then return nil, ("topic '%s': it is the store's own"):format(name) end
     local legal, why = core.check_topic_name(name)
     if not legal then return nil, why end
     local definition, message = definition_of(name, given, path)
@@ -118,9 +119,16 @@ local WORDS = {
   isolation = { committed = '"committed"', uncommitted = '"uncommitted"' },
 }
 
+local function field_names()
+  local names = {}
+  for name in pairs(FIELDS) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
 local function check_field(name, value)
   local is, words = FIELDS[name], WORDS[name]
-  if not is then return nil, ("there is no field '%s'"):format(tostring(name)) end
+  if not is then return nil, ("there is no field '%s'; there are %s"):format(tostring(name), table.concat(field_names(), ", ")) end
   if type(value) == is or words and words[value] then return true end
   local may = { is ~= "word" and is or nil }
   for _, word in pairs(words or {}) do may[#may + 1] = word end

@@ -20,6 +20,12 @@ function stores.path(given)
   return nil, "which store? Give --store DIR or set SEDIMENT_STORE; the working directory is none", "usage"
 end
 
+--- Whether the folder that it would be is there.
+function stores.exist(given)
+  local path = stores.path(given)
+  return path ~= nil and exists(path)
+end
+
 -- A partition's folder is taken for a store now and then.
 local function explain(path, message, code)
   if code == "not_found" and exists(path .. "/00000000000000000000.log") then
