@@ -266,7 +266,7 @@ typedef struct sdm_policy_engine {
 void sdm_policy_engine_set(const sdm_policy_engine *engine);
 
 /* Puts a script there, in place of one of the same name, durable on return; it holds from the next retention or compaction on, in every process.
-** SDM_MISUSE (the name), SDM_POLICY (the engine refuses it, or there is none), SDM_TOO_LARGE (over 1 MiB), SDM_READONLY, SDM_DISK_FULL, SDM_IO. */
+** SDM_MISUSE (the name), SDM_POLICY (the engine refuses it, or there is none), SDM_TOO_LARGE (over 64 KiB), SDM_READONLY, SDM_DISK_FULL, SDM_IO. */
 int sdm_store_policy_set(sdm_store *s, const char *name, const char *text, size_t size);
 int sdm_store_policy_check(const char *name, const char *text, size_t size, unsigned *asks);       /* whether that would take it; SDM_POLICY_ASKS_* */
 

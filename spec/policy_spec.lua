@@ -92,7 +92,9 @@ describe("a policy script", function()
       refused("error({})", "an error that is not a string")
       refused(string.dump(assert(loadstring or load)(good)), "policy script")
       assert.equal(good, store:policy "p")
-      assert.same("too_large", (select(3, store:policy("p", good .. (" "):rep(1048576)))))
+      refused("#!/usr/bin/lua\n" .. good, "without a byte order mark")
+      refused("\239\187\191" .. good, "without a byte order mark")
+      assert.same("too_large", (select(3, store:policy("p", good .. (" "):rep(65536)))))
       for _, name in ipairs { "", "a.b", "a/b", ("x"):rep(64) } do
         assert.truthy(support.raised(store.policy, store, name, good):find("its name is 1 to 63", 1, true))
       end
@@ -390,6 +392,12 @@ describe("a policy script", function()
       ["takes too much memory"] = { "local t = {} for i = 1, 1e6 do t[i] = { i } end", "MiB of memory" },
       ["makes huge strings"] = { "local s = 'x' for i = 1, 60 do s = s .. s end", "MiB of memory" },
       ["matches for ever"] = { "string.find(('a'):format() .. string.format('%60s', 'b'), 'a-a-a-a-a-c')", "may take too long" },
+      ["searches for ever"] = { "local s = 'a' for _ = 1, 15 do s = s .. s end s:find(s, 1, true)", "may take too long" },
+      ["begins anew for ever"] = { "for _ in string.format('%99s', ''):gsub(' ', '%%0%%0%%0'):gmatch('^.-.-.-x') do end", "may take too long" },
+      ["matches within matches"] = { "local function f(s) return (s:gsub('.', f)) end f 'ab'", "matches within matches" },
+      ["sorts long strings"] = { [[local s = "a" for _ = 1, 20 do s = s .. s end local t, other = {}, s .. "b"
+        for i = 1, 20000 do t[i] = i % 2 == 0 and s or other end table.sort(t)]], "it runs for more than" },
+      ["has lines in its message"] = { "error('one\\ntwo', 0)", "one two" },
       ["says another word"] = { "return 'remove'", "it says 'remove'" },
       ["says no word"] = { "return 3", "it says 'number'" },
       ["looks for files"] = { "return io.open('/etc/passwd')", "attempt to" },
@@ -420,6 +428,40 @@ describe("a policy script", function()
         assert.same({}, { stats(topic).uncleanable, stats(topic).retention_failed })
       end)
     end
+
+    it("has decided nothing: what it said before does not count", function()
+      local topic = scripted([[return { key = function(k) if k.key == "z" then error "oops" end return "delete" end,
+        segment = function(s) if s.base_offset == 0 then return "delete" elseif s.base_offset > 2 then error "oops" end return "keep" end }]],
+        { cleanup_policy = "compact,delete" })
+      local big = ("k"):rep(50000)
+      for i = 1, 40 do topic:append(big .. i, "v") end                -- more than is gathered at once
+      topic:append("z", "v")
+      for _ = 1, 5 do segment(topic, "a=1") end
+      local log_end = topic:latest()
+      assert.same("policy", (select(3, topic:compact { force = true })))
+      assert.same("policy", (select(3, topic:retain())))
+      assert.same({ 0, log_end }, { topic:earliest(), topic:latest() })
+    end)
+
+    it("gives up a key whose tombstone the topic does not take: the others go all the same", function()
+      local topic = scripted "return { key = function(k) if k.key ~= 'x' then return 'delete' end end }"
+      assert(topic:append(("k"):rep(5000), "v"))
+      segment(topic, "a=1 x=1 x=2 b=1")
+      topic:alter { max_message_bytes = 1000 }
+      assert.same("too_large", (select(3, topic:compact { force = true })))
+      local seen = {}
+      for _, key, value in topic:records() do seen[key] = value or false end
+      assert.same({ a = false, b = false, x = "2", [("k"):rep(5000)] = "v" }, seen)
+      assert.equal(1, topic:segments()[1].records - 3)                -- x=1 has gone
+    end)
+
+    it("is missing: verify says so", function()
+      local _, store = scripted "return { key = function() end }"
+      os.remove(tostring(store):match "%((.*)%)" .. "/sediment.policy-p")
+      support.damaged()
+      local report = store:verify()
+      assert.same({ false, "not_found" }, { report.ok, report.problems[1].code })
+    end)
 
     it("keeps a number that is none", function()
       for _, number in ipairs { "0", "-1", "1.5", "'2'", "0/0" } do
@@ -507,6 +549,30 @@ describe("a policy script", function()
       assert.truthy(message:find("nilnilnilnilnil", 1, true), message)
       assert.equal("x", string.format("%s", "x"))
     end)
+  end)
+
+  it("has the library that it is said to have, the same on both Luas", function()
+    local topic = scripted [[
+      local t = { 3, 1, 2 }
+      table.sort(t)
+      assert(table.concat(t, ",") == "1,2,3")
+      table.sort(t, function(a, b) return a > b end)
+      table.insert(t, 0)
+      table.insert(t, 1, 4)
+      assert(table.concat(t, ",") == "4,3,2,1,0")
+      assert(table.remove(t) == 0 and table.remove(t, 1) == 4 and table.concat(t, ",") == "3,2,1" and table.remove({}) == nil)
+      assert(select("#", table.unpack(t)) == 3 and select(2, table.unpack(t)) == 2)
+      local many = {}
+      for i = 1, 1000 do many[i] = (i * 7919) % 1000 end
+      table.sort(many)
+      for i = 1, 1000 do assert(many[i] == i - 1) end
+      assert(math.floor(1.5) == 1 and math.max(1, 2) == 2 and math.huge > 1)
+      assert(("session:17"):match("^session:(%d+)$") == "17" and ("a.b"):find(".", 1, true) == 2 and ("x").rep == nil)
+      assert(pcall == nil and setmetatable == nil and unpack == nil and load == nil)
+      return { key = function() end }]]
+    segment(topic, "a=1 a=2")
+    clean(topic)
+    assert.equal("a=2", words(topic))
   end)
 
   it("goes by a model of its rules", function()

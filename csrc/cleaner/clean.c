@@ -160,7 +160,7 @@ static int pass_over(sdm_pass *p, sdm_segment *s) {
   sdm_batch b;
   const uint8_t *bytes;
   int rc = sdm_pass_scan(p, s);
-  while (rc == 0 && (rc = sdm_pass_next(p, &b, &bytes)) == 1) rc = sdm_judge_held(p, p->rewrite.versions, bytes, &b);
+  while (rc == 0 && (rc = sdm_pass_next(p, &b, &bytes)) == 1) rc = sdm_judge_held(p, bytes, &b);
   p->report->bytes_read += s->size;
   sdm_segment_rest(s);
   return rc;
@@ -252,9 +252,21 @@ static int rewrite_judged(sdm_pass *p, sdm_judgement *j) {
   int rc = sdm_log_flush_closed(p->log, p->bound);
   if (rc < 0) return rc;
   p->held = j->held;
-  p->rewrite = (sdm_rewrite){.cfg = p->cfg, .versions = &j->versions, .start = sdm_log_start(p->log), .transactions = &p->transactions, .mapped_end = p->bound,
+  p->rewrite = (sdm_rewrite){.cfg = p->cfg, .versions = &j->versions, .start = j->start, .transactions = &p->transactions, .mapped_end = p->bound,
                              .bound = p->bound, .now = p->now};
   return rewrite_all(p, p->bound, false);
+}
+
+/* Where a tombstone could not be appended, for want of room perhaps, what is superfluous goes all the same. */
+static int expire_and_rewrite(sdm_pass *p, const sdm_cleanable *c, sdm_judgement *j, bool force) {
+  sdm_failure first = {0};
+  sdm_failure_note(&first, sdm_judge_expire(p, j));
+  if (first.code == SDM_CLOSED || first.code == SDM_UNKNOWN_TOPIC) return sdm_failure_tell(&first);
+  if (rewriting_due(c, j, p->cfg, force)) {
+    p->report->partitions++;
+    sdm_failure_note(&first, rewrite_judged(p, j));
+  }
+  return sdm_failure_tell(&first);
 }
 
 static int clean_by_script(sdm_log *l, const sdm_log_config *cfg, const sdm_clean_options *o, sdm_policy *policy, int64_t now, sdm_compact_report *report) {
@@ -265,9 +277,7 @@ static int clean_by_script(sdm_log *l, const sdm_log_config *cfg, const sdm_clea
   sdm_pass p = new_pass(l, cfg, o, c.first_dirty, c.bound, now, report);
   rc = sdm_pass_begin(&p);
   if (rc == 0) rc = sdm_judge(&p, policy, o, &j);
-  bool due = rc == 0 && rewriting_due(&c, &j, cfg, o->force);
-  if (due) rc = rewrite_judged(&p, &j);
-  report->partitions += due;
+  if (rc == 0) rc = expire_and_rewrite(&p, &c, &j, o->force);
   if (rc == SDM_BUSY) rc = 0;              /* the next one finds the same */
   sdm_judgement_free(&j);
   sdm_pass_end(&p);

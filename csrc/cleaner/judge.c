@@ -1,4 +1,6 @@
-/* Two walks over the log: to count, since what a script is told of a key includes its last record; and to ask, since only the records have the keys' bytes. */
+/* Walks over the log: to count, since what a script is told of a key includes its last record; to ask, since only the records have the keys' bytes; and, when it has
+** answered all, to delete.
+*/
 #include "cleaner/judge.h"
 
 #include "base/mem.h"
@@ -6,16 +8,13 @@
 #include "cleaner/tombstone.h"
 #include "format/batch_records.h"
 
-enum { KEYS_AT_ONCE = 1 << 20, LOOK_AROUND = 1024 };      /* bytes of keys to be deleted that are gathered; records between two looks */
+enum { LOOK_AROUND = 1024 };               /* records between two looks */
 
 typedef struct judging {
   sdm_pass *pass;
   sdm_policy *policy;
   sdm_judgement *out;
-  int64_t start;                           /* what lies before the log start is nobody's */
-  int64_t end;                             /* of the log, at the beginning */
-  int64_t seen;                            /* as of sdm_expire */
-  sdm_expired expired;
+  sdm_expiry *expiry;                      /* in the last walk */
 } judging;
 
 /* Records were deleted under it: what was found may be of others. */
@@ -35,15 +34,6 @@ static int count(judging *j, const sdm_batch *b, bool held, const sdm_record *r)
 
 /* ---- the second ---- */
 
-static int delete_gathered(judging *j) {
-  return sdm_expire(j->pass->log, j->pass->cfg, &j->expired, j->pass->now, &j->seen, &j->pass->report->expired);
-}
-
-static int give_up(judging *j, const sdm_record *r) {
-  int rc = sdm_expired_add(&j->expired, r->key, r->key_size);
-  return rc == 0 && j->expired.bytes.size >= KEYS_AT_ONCE ? delete_gathered(j) : rc;
-}
-
 static int ask(judging *j, sdm_key_versions *k, const sdm_record *r) {
   const sdm_pass *p = j->pass;
   sdm_ruling ruling = {.versions = 1};
@@ -54,7 +44,9 @@ static int ask(judging *j, sdm_key_versions *k, const sdm_record *r) {
     if (rc < 0) return rc;
   }
   k->keeps = ruling.versions;
-  return ruling.verdict == SDM_VERDICT_DELETE && !k->tombstone ? give_up(j, r) : 0;
+  k->given_up = ruling.verdict == SDM_VERDICT_DELETE && !k->tombstone;
+  j->out->given_up += k->given_up;
+  return 0;
 }
 
 /* Of the batch's bytes a record's share. */
@@ -77,6 +69,16 @@ static int decide(judging *j, const sdm_batch *b, bool held, const sdm_record *r
   return 0;
 }
 
+/* ---- the third ---- */
+
+static int delete_key(judging *j, const sdm_batch *b, bool held, const sdm_record *r) {
+  sdm_key_versions *k = sdm_versions_find(&j->out->versions, r);
+  (void)b, (void)held;
+  if (!k || !k->given_up) return 0;
+  k->given_up = false;
+  return sdm_expiry_add(j->expiry, r, k);
+}
+
 /* ---- walking ---- */
 
 static int visit_batch(judging *j, const sdm_batch *b, const uint8_t *bytes, bool held, visit *f) {
@@ -84,7 +86,7 @@ static int visit_batch(judging *j, const sdm_batch *b, const uint8_t *bytes, boo
   sdm_record r;
   int rc = sdm_record_iter_open(&it, b, bytes, &j->pass->plain);
   while (rc >= 0 && (rc = sdm_record_next(&it, &r)) == 1) {
-    if (r.offset < j->start) continue;
+    if (r.offset < j->out->start) continue;
     if (r.key_size < 0) j->out->superfluous += f == decide && !held ? share_of(b) : 0;
     else if ((rc = f(j, b, held, &r)) < 0) return rc;
   }
@@ -111,8 +113,8 @@ static int visit_segment(judging *j, size_t i, visit *f) {
 static int visit_tail(judging *j, visit *f) {
   sdm_reader *reader;
   sdm_record r;
-  int64_t from = j->pass->bound > j->start ? j->pass->bound : j->start;
-  int rc = sdm_reader_open(j->pass->log, from, j->end, SDM_READ_UNCOMMITTED, &reader);
+  int64_t from = j->pass->bound > j->out->start ? j->pass->bound : j->out->start;
+  int rc = sdm_reader_open(j->pass->log, from, j->out->end, SDM_READ_UNCOMMITTED, &reader);
   if (rc < 0) return rc;
   for (int n = 1; (rc = sdm_reader_next(reader, &r)) == 1; n++) {
     if (r.key_size >= 0 && (rc = f(j, NULL, false, &r)) < 0) break;
@@ -165,17 +167,26 @@ static int hold_segments(judging *j) {
 /* ---- the whole ---- */
 
 int sdm_judge(sdm_pass *p, sdm_policy *policy, const sdm_clean_options *o, sdm_judgement *out) {
-  judging j = {.pass = p, .policy = policy, .out = out, .start = sdm_log_start(p->log)};
-  int rc = sdm_log_latest(p->log, &j.end);
-  j.seen = j.end;
+  judging j = {.pass = p, .policy = policy, .out = out};
+  out->start = sdm_log_start(p->log);
+  int rc = sdm_log_latest(p->log, &out->end);
   if (rc == 0) rc = hold_segments(&j);
   if (rc == 0) rc = sdm_versions_init(&out->versions, o->map_bytes, o->load_factor);
   if (rc == 0) rc = walk(&j, count);
   if (rc == 0) rc = walk(&j, decide);
-  if (rc == 0) rc = delete_gathered(&j);
   sdm_versions_restart(&out->versions);
-  sdm_expired_free(&j.expired);
   return overtaken(p->log, rc);
+}
+
+int sdm_judge_expire(sdm_pass *p, sdm_judgement *out) {
+  sdm_expiry x = {.log = p->log, .cfg = p->cfg, .versions = &out->versions, .now = p->now, .seen = out->end};
+  judging j = {.pass = p, .out = out, .expiry = &x};
+  if (out->given_up == 0) return 0;
+  int rc = walk(&j, delete_key);
+  if (rc == 0) rc = sdm_expiry_end(&x);
+  p->report->expired += x.count;
+  sdm_expiry_free(&x);
+  return rc == 0 ? sdm_failure_tell(&x.too_large) : overtaken(p->log, rc);
 }
 
 void sdm_judgement_free(sdm_judgement *j) {
@@ -185,10 +196,9 @@ void sdm_judgement_free(sdm_judgement *j) {
 }
 
 /* A marker is told as well: it ends its transaction for what follows. */
-int sdm_judge_held(sdm_pass *p, sdm_versions *v, const uint8_t *bytes, const sdm_batch *b) {
+int sdm_judge_held(sdm_pass *p, const uint8_t *bytes, const sdm_batch *b) {
   sdm_record_iter it;
   sdm_record r;
-  int64_t start = sdm_log_start(p->log);
   if (sdm_batch_is(b, SDM_ATTR_CONTROL)) {
     sdm_txn_met_marker(&p->transactions, b);
     return 0;
@@ -197,7 +207,7 @@ int sdm_judge_held(sdm_pass *p, sdm_versions *v, const uint8_t *bytes, const sdm
   if (rc < 0 || sdm_txn_is_aborted(&p->transactions, b)) return rc;
   rc = sdm_record_iter_open(&it, b, bytes, &p->plain);
   while (rc >= 0 && (rc = sdm_record_next(&it, &r)) == 1) {
-    sdm_key_versions *k = r.offset < start || r.key_size < 0 ? NULL : sdm_versions_find(v, &r);
+    sdm_key_versions *k = r.offset < p->rewrite.start || r.key_size < 0 ? NULL : sdm_versions_find(p->rewrite.versions, &r);
     if (k) sdm_version_fate(k, b, &r, true, p->now);
   }
   return rc < 0 ? rc : 0;

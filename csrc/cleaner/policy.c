@@ -10,7 +10,7 @@
 
 struct sdm_policy {
   const sdm_policy_engine *engine;
-  const sdm_log *log;
+  sdm_log *log;
   void *script;
   unsigned asks;
   bool compacts;                           /* the topic is compacted */
@@ -89,9 +89,17 @@ static int refuse_compact(const sdm_policy *p) {
                   p->log->topic);
 }
 
+/* Each question may take a second: who waits for this to end is not to wait for all of them. */
+static int may_ask(const sdm_policy *p) {
+  if (atomic_load_explicit(&p->log->env->stopping, memory_order_relaxed)) return sdm_fail(SDM_CLOSED, "the store is closing");
+  return sdm_log_check_writable(p->log);
+}
+
 int sdm_policy_of_segment(sdm_policy *p, const sdm_policy_segment *s, sdm_verdict *out) {
   sdm_ruling r = {0};
-  int rc = p->engine->segment(p->script, s, &r);
+  int rc = may_ask(p);
+  if (rc < 0) return rc;
+  rc = p->engine->segment(p->script, s, &r);
   if (rc < 0) return sdm_fail_within(rc, "%s-%d, the segment at offset %lld: ", s->topic, s->partition, (long long)s->base_offset);
   if (r.verdict == SDM_VERDICT_COMPACT && !p->compacts) return refuse_compact(p);
   *out = r.verdict;
@@ -100,7 +108,9 @@ int sdm_policy_of_segment(sdm_policy *p, const sdm_policy_segment *s, sdm_verdic
 
 int sdm_policy_of_key(sdm_policy *p, const sdm_policy_key *k, sdm_ruling *out) {
   sdm_ruling r = {0};
-  int rc = p->engine->key(p->script, k, &r);
+  int rc = may_ask(p);
+  if (rc < 0) return rc;
+  rc = p->engine->key(p->script, k, &r);
   if (rc < 0) return sdm_fail_within(rc, "%s-%d, the key of offset %lld: ", k->topic, k->partition, (long long)k->offset);
   if (r.verdict != SDM_VERDICT_KEEP) r.versions = 1;
   *out = r;

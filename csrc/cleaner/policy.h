@@ -13,7 +13,7 @@ void sdm_policy_close(sdm_policy *p);                                           
 
 bool sdm_policy_asks(const sdm_policy *p, unsigned what);                            /* SDM_POLICY_ASKS_*; NULL asks nothing */
 
-/* SDM_POLICY: it failed, or said what it cannot. */
+/* SDM_POLICY: it failed, or said what it cannot. SDM_CLOSED, SDM_UNKNOWN_TOPIC: the ground has moved. */
 int sdm_policy_of_segment(sdm_policy *p, const sdm_policy_segment *s, sdm_verdict *out);
 int sdm_policy_of_key(sdm_policy *p, const sdm_policy_key *k, sdm_ruling *out);
 

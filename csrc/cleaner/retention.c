@@ -1,17 +1,25 @@
 /* Rules, one after the other; each walks from the oldest segment and stops at the first that may stay. The active segment goes only by time,
 ** and only when every older one goes too: it is rolled first and then is a closed one. Size never takes it.
 **
-** A policy script can hold a segment against the configs, or delete one that they keep; what lies before the log start goes whatever it says. It changes nothing of the order: so what it deletes goes when
-** everything older has gone, and what it holds holds all that is newer.
+** A policy script can hold a segment against the configs, or delete one that they keep; what lies before the log start goes whatever it says. It changes nothing of
+** the order: so what it deletes goes when everything older has gone, and what it holds holds all that is newer.
 */
 #include "cleaner/retention.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
+#include "base/mem.h"
 #include "cleaner/maintenance.h"
 #include "cleaner/policy.h"
 #include "cleaner/tombstone.h"
 #include "log/reserve.h"
 #include "log/retired.h"
+
+typedef struct ruled {                    /* what a script says of a segment */
+  int64_t base;
+  sdm_verdict verdict;
+} ruled;
 
 typedef struct retention {
   sdm_log *log;
@@ -21,7 +29,8 @@ typedef struct retention {
   size_t count;
   sdm_end end;                           /* as the segments were listed */
   int64_t over;                          /* bytes above retention.bytes */
-  sdm_policy *policy;                    /* NULL: no script is asked about segments */
+  ruled *rulings;                        /* of a script; NULL: none is asked about segments */
+  size_t ruling_count;
 } retention;
 
 static bool is_active(const retention *r, size_t i) { return i + 1 == r->count; }
@@ -34,26 +43,24 @@ static int below_start(retention *r, size_t i) {
   return !is_active(r, i) && r->segments[i + 1]->base_offset <= sdm_log_start(r->log);
 }
 
-/* What the script says of segment i, or a failure: a walk gets there when all that is older goes, so it is told as if that had gone. */
-static int verdict_on(retention *r, size_t i) {
-  sdm_policy_segment about;
-  sdm_verdict verdict = SDM_VERDICT_NONE;
-  if (!r->policy) return verdict;
-  int rc = sdm_policy_describe(r->log, r->segments + i, r->count - i, 0, r->now, &about);
-  if (rc == 0) rc = sdm_policy_of_segment(r->policy, &about, &verdict);
-  return rc < 0 ? rc : (int)verdict;
+static int by_base(const void *a, const void *b) {
+  int64_t x = ((const ruled *)a)->base, y = ((const ruled *)b)->base;
+  return (x > y) - (x < y);
 }
 
-/* 1: the script leaves it to the configs. */
-static int is_left_to_configs(retention *r, size_t i) {
-  int verdict = verdict_on(r, i);
-  return verdict < 0 ? verdict : verdict == SDM_VERDICT_NONE || verdict == SDM_VERDICT_DELETE;
+/* A segment that is there since the script was asked stays until the next time. */
+static sdm_verdict verdict_on(const retention *r, size_t i) {
+  if (!r->rulings) return SDM_VERDICT_NONE;
+  const ruled *found = bsearch(&(ruled){.base = r->segments[i]->base_offset}, r->rulings, r->ruling_count, sizeof *found, by_base);
+  return found ? found->verdict : SDM_VERDICT_KEEP;
 }
 
-static int given_up(retention *r, size_t i) {
-  int verdict = is_active(r, i) ? SDM_VERDICT_KEEP : verdict_on(r, i);
-  return verdict < 0 ? verdict : verdict == SDM_VERDICT_DELETE;
+static bool is_left_to_configs(const retention *r, size_t i) {
+  sdm_verdict verdict = verdict_on(r, i);
+  return verdict == SDM_VERDICT_NONE || verdict == SDM_VERDICT_DELETE;
 }
+
+static int given_up(retention *r, size_t i) { return !is_active(r, i) && verdict_on(r, i) == SDM_VERDICT_DELETE; }
 
 static int over_size(retention *r, size_t i) {
   if (is_active(r, i)) return 0;
@@ -186,28 +193,44 @@ static int apply_script(retention *r, sdm_retain_report *report) {
   return rc;
 }
 
-/* A script that is asked about keys alone has no say here. */
-static int open_policy(retention *r) {
-  int rc = sdm_policy_open(r->log, r->cfg, &r->policy);
-  if (rc < 0 || sdm_policy_asks(r->policy, SDM_POLICY_ASKS_SEGMENTS)) return rc;
-  sdm_policy_close(r->policy);
-  r->policy = NULL;
+/* Of all before anything goes by it, for a script that fails decides nothing. A walk gets to a segment when all that is older goes: so it is told as if that had gone. The
+** active one is asked about as what it would be. */
+static int ask_of_all(retention *r, sdm_policy *policy) {
+  r->rulings = sdm_calloc(r->count + 1, sizeof *r->rulings);
+  if (!r->rulings) return sdm_no_memory();
+  for (size_t i = 0; i < r->count && !(is_active(r, i) && size_of(r, i) == 0); i++) {
+    sdm_policy_segment about;
+    int rc = sdm_policy_describe(r->log, r->segments + i, r->count - i, 0, r->now, &about);
+    r->rulings[i].base = r->segments[i]->base_offset;
+    if (rc == 0) rc = sdm_policy_of_segment(policy, &about, &r->rulings[i].verdict);
+    if (rc < 0) return rc;
+    r->ruling_count++;
+  }
   return 0;
+}
+
+/* A script that is asked about keys alone has no say here. */
+static int ask_script(retention *r) {
+  sdm_policy *policy;
+  int rc = sdm_policy_open(r->log, r->cfg, &policy);
+  if (rc == 0 && sdm_policy_asks(policy, SDM_POLICY_ASKS_SEGMENTS)) rc = ask_of_all(r, policy);
+  sdm_policy_close(policy);
+  return rc;
 }
 
 static int apply_all(retention *r, sdm_retain_report *report) {
   int rc = look(r);
   if (rc == 0) rc = apply(r, below_start, report);
-  if (rc == 0) rc = open_policy(r);
+  if (rc == 0) rc = ask_script(r);
   if (rc < 0) return rc;
-  return r->policy ? apply_script(r, report) : apply_configs(r, report);
+  return r->rulings ? apply_script(r, report) : apply_configs(r, report);
 }
 
 static int retain_all(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_report *report) {
   retention r = {.log = l, .cfg = cfg, .now = now};
   int rc = apply_all(&r, report);
   int64_t unlinked = 0;
-  sdm_policy_close(r.policy);
+  sdm_free(r.rulings);
   if (rc == 0 && sdm_reserve_is_used(l->env)) rc = sdm_retired_unlink(l, now, 0, &unlinked);     /* the disk is full: room is needed now */
   sdm_segments_unref(r.segments, r.count);
   return rc;

@@ -1,8 +1,8 @@
 /* How many records each key of a partition has, and how many of them stay: what a compaction goes by where a policy script is asked. Keys are told apart as in
 ** offset_map.h. Needs some 110 bytes a key.
 **
-** The log is walked three times from its start: to count (sdm_versions_count), to have the script asked, to rewrite (both: sdm_versions_next). Each walk
-** meets a key's records in the same order.
+** The log is walked from its start to count (sdm_versions_count), to have the script asked, and to rewrite (both: sdm_versions_next). Each walk meets a key's
+** records in the same order.
 */
 #ifndef SDM_CLEANER_VERSIONS_H
 #define SDM_CLEANER_VERSIONS_H
@@ -18,6 +18,8 @@ typedef struct sdm_key_versions {
   uint32_t met;                          /* by this walk, of closed */
   bool tombstone;                        /* the last one is */
   bool older_stays;                      /* one that this walk has met stays */
+  bool given_up;                         /* the key is to be deleted, and has no tombstone yet (expire.h) */
+  bool written;                          /* since it was counted */
 } sdm_key_versions;
 
 typedef struct sdm_versions {

@@ -10,7 +10,7 @@
 
 #define SDM_POLICY_PREFIX "sediment.policy-"
 
-enum { SDM_POLICY_NAME_MAX = 63, SDM_POLICY_TEXT_MAX = 1 << 20 };      /* characters of a name, bytes of a script */
+enum { SDM_POLICY_NAME_MAX = 63, SDM_POLICY_TEXT_MAX = 1 << 16 };      /* characters of a name; bytes of a script: a compiler's time may grow with their square */
 
 /* SDM_MISUSE: it is empty, too long, or has other characters than a-z A-Z 0-9 _ - */
 int sdm_policy_name_check(const char *name);

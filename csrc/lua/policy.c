@@ -56,17 +56,13 @@ static void check_fields(lua_State *L) {
   }
 }
 
-#if LUA_VERSION_NUM >= 502
-#define load_text(L, text, size, chunk) luaL_loadbufferx(L, text, size, chunk, "t")
-#else
+/* LuaJIT takes more for the beginning of a chunk than Lua does. */
 static int load_text(lua_State *L, const char *text, size_t size, const char *chunk) {
-  if (size > 0 && text[0] == LUA_SIGNATURE[0]) {
-    lua_pushliteral(L, "text expected, got compiled code");
-    return LUA_ERRSYNTAX;
-  }
-  return luaL_loadbuffer(L, text, size, chunk);
+  bool foreign = size > 0 && (text[0] == LUA_SIGNATURE[0] || text[0] == '#' || text[0] == '\xef');
+  if (!foreign) return luaL_loadbuffer(L, text, size, chunk);
+  lua_pushliteral(L, "Lua text expected, without a byte order mark or a line that begins with #, and nothing compiled");
+  return LUA_ERRSYNTAX;
 }
-#endif
 
 static int load_script(lua_State *L) {
   call *c = lua_touserdata(L, 1);

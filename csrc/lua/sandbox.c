@@ -17,10 +17,13 @@
 ** memory fails it then, LuaJIT crashes (2.1-20230119), so that is there before. */
 enum { LOOK = 100, FIRST = 49152, ALIGNED = 16 };
 
+enum { NESTED = 20 };                    /* matches within the functions of matches: each takes some KiB of the thread's stack */
+
 struct sdml_sandbox {
   lua_State *L;
   size_t used;                           /* bytes */
   int64_t steps, until_ms;
+  int nested;
   bool starved;                          /* memory was short, and not for its limit */
   char message[512];
   size_t first_used;
@@ -82,8 +85,8 @@ static void count_steps(lua_State *L, lua_Debug *unused) {
 /* ---- patterns ---- */
 
 /* An upper bound of the steps that matching takes, about: each quantifier may try every length, from every start. */
-static double most_steps(const char *pattern, size_t size, double subject) {
-  bool anchored = size > 0 && pattern[0] == '^';
+static double most_steps(const char *pattern, size_t size, double subject, bool anchors) {
+  bool anchored = anchors && size > 0 && pattern[0] == '^';
   double steps = anchored ? 1 : subject;
   for (size_t i = anchored; i < size; i++) {
     if (pattern[i] == '%' && i + 1 < size) {
@@ -95,28 +98,38 @@ static double most_steps(const char *pattern, size_t size, double subject) {
       steps *= 2;
     }
   }
-  return steps * (double)(size + 1);
+  return steps + (anchored ? 1 : subject) * (double)size;
 }
 
-/* Upvalue 1 is the function of the library. `find` with its fourth argument looks for the text itself. */
-static int match_in_time(lua_State *L) {
+typedef enum matcher { FIND, MATCH, GMATCH, GSUB } matcher;      /* `find` with its fourth argument looks for the text itself; gmatch knows no anchor */
+
+static void check_match(lua_State *L, matcher which) {
   size_t subject, size;
   luaL_checklstring(L, 1, &subject);
   const char *pattern = luaL_checklstring(L, 2, &size);
-  bool plain = lua_toboolean(L, lua_upvalueindex(2)) && lua_toboolean(L, 4);
-  if (!plain && most_steps(pattern, size, (double)subject + 1) > 3e7) {
-    return luaL_error(L, "matching this pattern against %d bytes may take too long; anchor it with ^, give it fewer of * + -, or a shorter subject", (int)subject);
+  double steps = which == FIND && lua_toboolean(L, 4) ? (double)subject * (double)size : most_steps(pattern, size, (double)subject + 1, which != GMATCH);
+  if (steps > 3e7) {
+    luaL_error(L, "matching this pattern against %d bytes may take too long; anchor it with ^, give it fewer of * + -, or a shorter subject", (int)subject);
   }
+}
+
+/* Upvalue 1 is the function of the library. */
+static int match_in_time(lua_State *L) {
+  sdml_sandbox *s = sandbox_of(L);
+  check_match(L, (matcher)lua_tointeger(L, lua_upvalueindex(2)));
   check_time(L);
+  if (s->nested >= NESTED) return luaL_error(L, "matches within matches, more than %d", NESTED);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
+  s->nested++;
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  s->nested--;
   return lua_gettop(L);
 }
 
-static void guard(lua_State *L, const char *name) {
+static void guard(lua_State *L, const char *name, matcher which) {
   lua_getfield(L, -1, name);
-  lua_pushboolean(L, strcmp(name, "find") == 0);
+  lua_pushinteger(L, which);
   lua_pushcclosure(L, match_in_time, 2);
   lua_setfield(L, -2, name);
 }
@@ -143,29 +156,88 @@ static void open_part(lua_State *L, const char *name, lua_CFunction open, const 
   }
 }
 
-/* Without pcall nothing can catch what the limits raise; without metatables # is the length of what is there. */
+/* What loops in C for as long as it is told is here in Lua, where its steps count: a border of a table may be anywhere. sort is a merge sort, so that no order of what is
+** sorted makes it slow; a comparator that is none gives some order. */
+static const char IN_LUA[] =
+  "local select, error, type = ...\n"
+  "local floor, table = math.floor, table\n"
+  "local function less(a, b) return a < b end\n"
+  "local function merge(t, into, low, middle, high, before)\n"
+  "  local i, j = low, middle + 1\n"
+  "  for k = low, high do\n"
+  "    if i <= middle and (j > high or not before(t[j], t[i])) then into[k], i = t[i], i + 1\n"
+  "    else into[k], j = t[j], j + 1 end\n"
+  "  end\n"
+  "end\n"
+  "function table.sort(t, before)\n"
+  "  before = before or less\n"
+  "  local n, width, from, to = #t, 1, t, {}\n"
+  "  while width < n do\n"
+  "    for low = 1, n, 2 * width do\n"
+  "      local middle, high = low + width - 1, low + 2 * width - 1\n"
+  "      merge(from, to, low, middle < n and middle or n, high < n and high or n, before)\n"
+  "    end\n"
+  "    from, to, width = to, from, 2 * width\n"
+  "  end\n"
+  "  if from ~= t then for i = 1, n do t[i] = from[i] end end\n"
+  "end\n"
+  "function table.insert(t, ...)\n"
+  "  local n, position, value = #t, ...\n"
+  "  if select('#', ...) == 1 then t[n + 1] = position return end\n"
+  "  if select('#', ...) ~= 2 or type(position) ~= 'number' or position < 1 or position > n + 1 then error('insert: a position within the table expected', 2) end\n"
+  "  for i = n, position, -1 do t[i + 1] = t[i] end\n"
+  "  t[position] = value\n"
+  "end\n"
+  "function table.remove(t, position)\n"
+  "  local n = #t\n"
+  "  position = position or n\n"
+  "  if n == 0 or position == n + 1 then return nil end\n"
+  "  if position < 1 or position > n then error('remove: a position within the table expected', 2) end\n"
+  "  local value = t[position]\n"
+  "  for i = position, n - 1 do t[i] = t[i + 1] end\n"
+  "  t[n] = nil\n"
+  "  return value\n"
+  "end\n";
+
+static void put_in_lua(lua_State *L) {
+  if (luaL_loadbuffer(L, IN_LUA, sizeof IN_LUA - 1, "=table") != 0) lua_error(L);
+  lua_getglobal(L, "select");
+  lua_getglobal(L, "error");
+  lua_getglobal(L, "type");
+  lua_call(L, 3, 0);
+}
+
+/* Without pcall nothing can catch what the limits raise. */
 static void open_libraries(lua_State *L) {
-  static const char *const base[] = { "assert", "error", "ipairs", "next", "pairs", "select", "tonumber", "tostring", "type", "_VERSION", NULL };
+  static const char *const base[] = { "assert", "error", "ipairs", "next", "pairs", "select", "tonumber", "tostring", "type", "unpack", NULL };
   static const char *const strings[] = { "byte", "char", "find", "format", "gmatch", "gsub", "len", "lower", "match", "reverse", "sub", "upper", NULL };
-  static const char *const tables[] = { "concat", "insert", "remove", "sort", "unpack", NULL };
-  static const char *const numbers[] = { "abs", "ceil", "floor", "fmod", "huge", "max", "min", "pi", "sqrt", "tointeger", "type", "maxinteger", "mininteger", NULL };
+  static const char *const tables[] = { "concat", "unpack", NULL };
+  static const char *const numbers[] = { "abs", "ceil", "exp", "floor", "fmod", "huge", "log", "max", "min", "modf", "pi", "sqrt", NULL };
   open_part(L, "", luaopen_base, base);
   lua_pop(L, 1);
   open_part(L, LUA_STRLIBNAME, luaopen_string, strings);
-  guard(L, "find");
-  guard(L, "match");
-  guard(L, "gmatch");
-  guard(L, "gsub");
+  guard(L, "find", FIND);
+  guard(L, "match", MATCH);
+  guard(L, "gmatch", GMATCH);
+  guard(L, "gsub", GSUB);
   lua_pop(L, 1);
   open_part(L, LUA_TABLIBNAME, luaopen_table, tables);
+#if LUA_VERSION_NUM < 502
+  lua_getglobal(L, "unpack");
+  lua_setfield(L, -2, "unpack");
+  lua_pushnil(L);
+  lua_setglobal(L, "unpack");
+#endif
   lua_pop(L, 1);
   open_part(L, LUA_MATHLIBNAME, luaopen_math, numbers);
   lua_pop(L, 1);
+  put_in_lua(L);
 }
 
 static int set_up(lua_State *L) {
 #if LUA_VERSION_NUM < 502
   luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);      /* compiled code calls no hooks */
+  lua_gc(L, LUA_GCSETPAUSE, 100);          /* it does not collect when memory ends */
 #endif
   open_libraries(L);
   return 0;
@@ -191,15 +263,24 @@ static int protect(lua_State *L, lua_CFunction f, void *argument) {
 static int protect(lua_State *L, lua_CFunction f, void *argument) { return lua_cpcall(L, f, argument); }
 #endif
 
+/* A line of its own: what a script says must not look like something else. */
+static void flatten(char *text) {
+  for (; *text; text++) {
+    if ((unsigned char)*text < ' ' || *text == 127) *text = ' ';
+  }
+}
+
 /* The message is read where it lies: nothing is allocated. */
 static void take_message(sdml_sandbox *s, int rc) {
   const char *text = lua_type(s->L, -1) == LUA_TSTRING ? lua_tostring(s->L, -1) : "an error that is not a string";
-  if (rc != LUA_ERRMEM) snprintf(s->message, sizeof s->message, "%s", text);
+  if (rc != LUA_ERRMEM && strcmp(text, "not enough memory") != 0) snprintf(s->message, sizeof s->message, "%s", text);
   else snprintf(s->message, sizeof s->message, "it needs more than the %d MiB of memory that it may have", SDML_SANDBOX_BYTES >> 20);
+  flatten(s->message);
 }
 
 int sdml_sandbox_run(sdml_sandbox *s, lua_CFunction f, void *argument, const char **message) {
   s->steps = SDML_SANDBOX_STEPS;
+  s->nested = 0;
   s->starved = false;
   s->until_ms = sdm_monotonic_ms() + SDML_SANDBOX_MS;
   lua_sethook(s->L, count_steps, LUA_MASKCOUNT, LOOK);

@@ -26,7 +26,7 @@
 ---@field age? integer now - timestamp
 ---@field tombstone boolean the last one is
 
----A closed segment. Retention asks as if everything older had gone, so `index` is 1 there.
+---A closed segment, or the active one as it would be. Retention asks as if everything older had gone, so `index` is 1 there.
 ---@class sediment.policy_segment
 ---@field topic string
 ---@field partition integer
@@ -50,7 +50,7 @@ local store = {}
 ---script, checks it and puts it into the store under that name, in place of one that is there; durable on return, and used from the next
 ---retention or compaction on, in every process. With false, removes it. Without, reads it.
 ---@param name string 1 to 63 of a-z A-Z 0-9 _ -
----@param script? string|false Lua text, up to 1 MiB, that returns { key = function, segment = function } or one of them
+---@param script? string|false Lua text, up to 64 KiB, that returns { key = function, segment = function } or one of them
 ---@return string|true|nil script true when it was put there or removed
 ---@return string? message
 ---@return sediment.code? code `policy` (the script is refused, with its line; a topic names the one to be removed), `not_found`,

@@ -11,16 +11,23 @@
 
 enum { T0 = 1000000, OLD = 5000, KEYS = 50 };
 
+static int asked, writes_when_asked;
+static bool writes_the_other;              /* not the key that is asked about, but its counterpart from the end */
+static int64_t deletes_before;             /* records, when first asked */
+static int stops_after;                    /* so many questions the store begins to close */
+static int name_size;                      /* of keys, at least */
 static char root[256];
 static sdm_store *store;
 static sdm_topic *topic;
 static atomic_bool writing;
 
+enum { LONGEST = 50000 };
+
 static void put_to(sdm_topic *t, int key, const char *value, int64_t timestamp) {
   int64_t offset;
   int32_t where;
-  char name[16];
-  snprintf(name, sizeof name, "k%d", key);
+  char name[LONGEST + 16];
+  snprintf(name, sizeof name, "k%0*d", name_size, key);
   sdm_record r = {.timestamp = timestamp, .key = (const uint8_t *)name, .key_size = (int32_t)strlen(name), .value = (const uint8_t *)value,
                   .value_size = (int32_t)strlen(value)};
   CHECK_INT(sdm_topic_append(t, &r, 0, 0, T0, &offset, &where), 0);
@@ -36,8 +43,6 @@ static sdm_log *the_log(void) {
 
 /* ---- the engine: deletes what is older than a second ---- */
 
-static int asked, writes_when_asked;
-
 static int open_script(const char *name, const char *text, size_t size, void **script, unsigned *asks) {
   (void)name, (void)text, (void)size;
   *script = &asked;
@@ -46,7 +51,7 @@ static int open_script(const char *name, const char *text, size_t size, void **s
 }
 
 static int key_of(const sdm_policy_key *k) {
-  char name[16] = "";
+  char name[LONGEST + 16] = "";
   memcpy(name, k->key, k->key_size < sizeof name ? k->key_size : sizeof name - 1);
   return atoi(name + 1);
 }
@@ -55,7 +60,10 @@ static int of_key(void *script, const sdm_policy_key *k, sdm_ruling *out) {
   (void)script;
   asked++;
   if (k->now - k->timestamp > 1000) out->verdict = SDM_VERDICT_DELETE;
-  if (key_of(k) < writes_when_asked) put(key_of(k), "written when asked", T0);
+  int64_t start;
+  if (key_of(k) < writes_when_asked) put(writes_the_other ? KEYS - 1 - key_of(k) : key_of(k), "written when asked", T0);
+  if (asked == 1 && deletes_before > 0) CHECK_INT(sdm_log_delete_records(the_log(), deletes_before, T0, &start), 0);
+  if (asked == stops_after) atomic_store(&store->env.stopping, true);
   return 0;
 }
 
@@ -76,7 +84,9 @@ static void begin(const char *name) {
   snprintf(command, sizeof command, "rm -rf '%s'", root);
   CHECK_INT(system(command), 0);
   sdm_policy_engine_set(&ENGINE);
-  asked = writes_when_asked = 0;
+  asked = writes_when_asked = stops_after = name_size = 0;
+  writes_the_other = false;
+  deletes_before = 0;
   CHECK_INT(sdm_store_open_on(sdm_fs_posix(), root, &(sdm_store_options){.create = true, .options = {options, 1}}, T0, &store), 0);
   CHECK_INT(sdm_store_policy_set(store, "p", "script", 6), 0);
   CHECK_INT(sdm_topic_open(store, "t", &(sdm_settings){configs, 3}, T0, &topic), 0);
@@ -96,8 +106,10 @@ static int compact(sdm_compact_report *report) { return sdm_topic_compact(topic,
 static int living(void) {
   sdm_reader *reader;
   sdm_record r;
+  int64_t start = 0;
   int count = 0;
-  CHECK_INT(sdm_reader_open_latest(the_log(), 0, SDM_TO_END, 0, &reader), 0);
+  CHECK_INT(sdm_log_earliest(the_log(), &start), 0);
+  CHECK_INT(sdm_reader_open_latest(the_log(), start, SDM_TO_END, 0, &reader), 0);
   while (sdm_reader_next(reader, &r) == 1) count += r.value_size >= 0;
   sdm_reader_close(reader);
   return count;
@@ -114,6 +126,48 @@ TEST(what_is_written_while_the_script_is_asked_stays) {
   CHECK_INT(report.expired, KEYS - 20);
   CHECK_INT(asked, KEYS);
   CHECK_INT(living(), 20);
+  end();
+}
+
+/* More than a megabyte of keys goes in several batches; what was written before the first of them must be known at the last. */
+TEST(what_is_written_stays_in_whatever_batch_its_key_would_go) {
+  sdm_compact_report report;
+  begin("batches");
+  name_size = LONGEST;
+  for (int i = 0; i < KEYS; i++) put(i, "old", T0 - OLD);
+  writes_when_asked = 10;
+  writes_the_other = true;
+  CHECK_INT(compact(&report), 0);
+  CHECK_INT(report.expired, KEYS - 10);
+  CHECK_INT(living(), 10);
+  end();
+}
+
+/* What was counted before the log start moved still counts; a key's last record is never taken for a superseded one. */
+TEST(records_that_are_deleted_meanwhile_take_no_others_along) {
+  static const sdm_setting both = {"cleanup.policy", {.type = SDM_VALUE_STRING, .string = "compact,delete"}};
+  sdm_compact_report report;
+  int64_t base;
+  begin("deleted");
+  CHECK_INT(sdm_topic_alter(topic, &(sdm_settings){&both, 1}, NULL, 0, T0), 0);
+  for (int i = 0; i < 6; i++) put(1, "superseded", T0);
+  put(2, "last", T0);
+  put(2, "last", T0);
+  put(1, "last", T0);
+  CHECK_INT(sdm_log_roll(the_log(), T0, &base), 0);
+  deletes_before = 7;
+  CHECK_INT(compact(&report), 0);
+  CHECK_INT(living(), 2);
+  end();
+}
+
+TEST(who_closes_the_store_waits_for_one_question) {
+  sdm_compact_report report;
+  begin("closes");
+  for (int i = 0; i < KEYS; i++) put(i, "old", T0 - OLD);
+  stops_after = 3;
+  CHECK_INT(compact(&report), SDM_CLOSED);
+  CHECK_INT(asked, 3);
   end();
 }
 

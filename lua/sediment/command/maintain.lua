@@ -23,9 +23,9 @@ function maintain.execute(given)
     local report, message, code = store:maintain()
     if not report then return nil, message, code end
     tell(report)
-    local wrong = report.failed + report.uncleanable
-    if wrong == 0 then return 0 end
-    return nil, ("%s failed: %s"):format(text.count(wrong, "partition"), report.reason or "damage; `sediment verify` says where")
+    if report.failed > 0 then return nil, ("%s failed: %s"):format(text.count(report.failed, "partition"), report.reason) end
+    if report.uncleanable == 0 then return 0 end
+    return nil, ("%s cannot be compacted for damage; `sediment verify` says where"):format(text.count(report.uncleanable, "partition"))
   end)
 end
 
