@@ -393,7 +393,9 @@ describe("a policy script", function()
       ["makes huge strings"] = { "local s = 'x' for i = 1, 60 do s = s .. s end", "MiB of memory" },
       ["matches for ever"] = { "string.find(('a'):format() .. string.format('%60s', 'b'), 'a-a-a-a-a-c')", "may take too long" },
       ["searches for ever"] = { "local s = 'a' for _ = 1, 15 do s = s .. s end s:find(s, 1, true)", "may take too long" },
-      ["begins anew for ever"] = { "for _ in string.format('%99s', ''):gsub(' ', '%%0%%0%%0'):gmatch('^.-.-.-x') do end", "may take too long" },
+      ["begins anew for ever"] = {
+        "for _ in string.format('%99s', ''):gsub(' ', '%%0%%0%%0'):gmatch('^.-.-.-x') do end", "may take too long",
+      },
       ["matches within matches"] = { "local function f(s) return (s:gsub('.', f)) end f 'ab'", "matches within matches" },
       ["sorts long strings"] = { [[local s = "a" for _ = 1, 20 do s = s .. s end local t, other = {}, s .. "b"
         for i = 1, 20000 do t[i] = i % 2 == 0 and s or other end table.sort(t)]], "it runs for more than" },
@@ -431,7 +433,7 @@ describe("a policy script", function()
 
     it("has decided nothing: what it said before does not count", function()
       local topic = scripted([[return { key = function(k) if k.key == "z" then error "oops" end return "delete" end,
-        segment = function(s) if s.base_offset == 0 then return "delete" elseif s.base_offset > 2 then error "oops" end return "keep" end }]],
+        segment = function(s) if s.base_offset > 2 then error "oops" end return s.base_offset == 0 and "delete" or "keep" end }]],
         { cleanup_policy = "compact,delete" })
       local big = ("k"):rep(50000)
       for i = 1, 40 do topic:append(big .. i, "v") end                -- more than is gathered at once
