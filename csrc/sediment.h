@@ -254,7 +254,8 @@ typedef struct sdm_policy_key {
 
 enum { SDM_POLICY_ASKS_SEGMENTS = 1, SDM_POLICY_ASKS_KEYS = 2 };
 
-/* All return 0 or SDM_POLICY, with a message that names the script and its line (or SDM_NO_MEMORY, or for `open` SDM_UNSUPPORTED). A script is used by one thread at a time, of any. */
+/* All return 0 or SDM_POLICY, with a message that names the script and its line (or SDM_NO_MEMORY, or for `open` SDM_UNSUPPORTED). A script is used by one thread
+** at a time, of any. */
 typedef struct sdm_policy_engine {
   int (*open)(const char *name, const char *text, size_t size, void **script, unsigned *asks);
   int (*segment)(void *script, const sdm_policy_segment *s, sdm_ruling *out);

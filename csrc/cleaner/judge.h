@@ -18,7 +18,8 @@ typedef struct sdm_judgement {
   int64_t given_up;                      /* keys */
 } sdm_judgement;                         /* zero-initialised is empty */
 
-/* Reads the log, the active segment too, twice. The pass has begun. SDM_POLICY: the script failed; SDM_BUSY: records were deleted meanwhile; others as of reading and appending. */
+/* Reads the log, the active segment too, twice. The pass has begun. SDM_POLICY: the script failed; SDM_BUSY: records were deleted meanwhile; others as of
+** reading. */
 int sdm_judge(sdm_pass *p, sdm_policy *policy, const sdm_clean_options *o, sdm_judgement *out);
 void sdm_judgement_free(sdm_judgement *j);
 

@@ -7,7 +7,8 @@
 #include "cleaner/transactional.h"
 #include "cleaner/versions.h"
 
-/* What a pass goes by: a map, or, where a policy script is asked, versions. A purge has neither: it only takes tombstones whose time is up, and leaves markers and aborted data. */
+/* What a pass goes by: a map, or, where a policy script is asked, versions. A purge has neither: it only takes tombstones whose time is up, and leaves markers
+** and aborted data. */
 typedef struct sdm_rewrite {
   const sdm_log_config *cfg;
   const sdm_offset_map *map;

@@ -1,7 +1,7 @@
 /* Policy scripts in Lua: how the library has one run, and the store's methods for them.
 **
-** A script is a chunk that returns a table with `segment`, `key` or both. It runs in a sandbox of its own (sandbox.h), on whatever thread maintenance runs, and knows nothing of
-** the Lua state that opened the store.
+** A script is a chunk that returns a table with `segment`, `key` or both. It runs in a sandbox of its own (sandbox.h), on whatever thread maintenance
+** runs, and knows nothing of the Lua state that opened the store.
 */
 #include <stdio.h>
 #include <string.h>

@@ -13,8 +13,8 @@
 #include <luajit.h>
 #endif
 
-/* LOOK: instructions between two looks at the clock; each may take as long as SDML_SANDBOX_BYTES take to be copied. FIRST: bytes that making a state needs, and more: where
-** memory fails it then, LuaJIT crashes (2.1-20230119), so that is there before. */
+/* LOOK: instructions between two looks at the clock; each may take as long as SDML_SANDBOX_BYTES take to be copied. FIRST: bytes that making a state needs, and
+** more: where memory fails it then, LuaJIT crashes (2.1-20230119), so that is there before. */
 enum { LOOK = 100, FIRST = 49152, ALIGNED = 16 };
 
 enum { NESTED = 20 };                    /* matches within the functions of matches: each takes some KiB of the thread's stack */

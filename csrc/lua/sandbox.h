@@ -1,7 +1,8 @@
 /* A Lua state of its own for a script that must not be trusted: it can compute, and nothing else. It has text chunks only, no way to files, processes, other
 ** code or the host's state, and limits: SDML_SANDBOX_BYTES of memory; of each call SDML_SANDBOX_STEPS instructions, and SDML_SANDBOX_MS by the clock.
 **
-** Of the libraries there is what ends soon: no pattern that could take long on its subject, nothing that loops in C for as long as it is told. What is compiled must be short.
+** Of the libraries there is what ends soon: no pattern that could take long on its subject, nothing that loops in C for as long as it is told. What is compiled
+** must be short.
 */
 #ifndef SDM_LUA_SANDBOX_H
 #define SDM_LUA_SANDBOX_H
