@@ -7,14 +7,13 @@ local sediment = require "sediment"
 local store = assert(sediment.open(arg[1], { background = false, clock = function() return 1700000000000 end }))
 local topic = assert(store:topic "t")
 local rounds = 0
-while not io.open(arg[2]) do
+while rounds < 4 or not io.open(arg[2]) do                  -- readers may be quick
   for i = 1, 30 do assert(topic:append("k" .. (rounds + i) % 12, "v" .. i)) end
   assert(topic:roll())
   assert(topic:compact { force = true })
   assert(store:maintain().failed == 0)
   rounds = rounds + 1
 end
-assert(rounds > 3)
 ]]
 
 local READER = [[
