@@ -29,6 +29,9 @@
   X(UNSUPPORTED, -19, "unsupported")                                                                                               \
   X(NO_MEMORY, -20, "no_memory")                                                                                                   \
   X(FENCED, -22, "fenced")                                                                                                         \
+  X(UNAVAILABLE, -23, "unavailable")                                                                                               \
+  X(TIMEOUT, -24, "timeout")                                                                                                       \
+  X(UNAUTHORIZED, -25, "unauthorized")                                                                                             \
   X(MISUSE, -21, "misuse") /* a wrong argument or config; Lua raises it instead of returning it */
 
 typedef enum sdm_code {

@@ -38,13 +38,17 @@ typedef struct sdml_store {
   sdml_roster *rosters;                   /* that came from it: they go when it is closed */
 } sdml_store;
 
+typedef struct sdml_gathered {            /* memory for the records of one call; reused. Zeroed is empty and valid */
+  sdm_record *records;                    /* of one batch */
+  size_t capacity;
+  sdm_buf scratch;                        /* encoded headers, and numbers as text */
+} sdml_gathered;
+
 typedef struct sdml_topic {
   sdml_object object;
   sdm_topic *topic;                       /* NULL once it is closed */
   sdml_store *store;                      /* kept alive by the companion */
-  sdm_record *records;                    /* of one batch; reused */
-  size_t capacity;
-  sdm_buf scratch;                        /* encoded headers, and numbers as text, of one call; reused */
+  sdml_gathered gathered;
 } sdml_topic;
 
 typedef struct sdml_partition {
@@ -116,6 +120,22 @@ int64_t sdml_last_now(const sdml_store *s);                                /* wi
 int64_t sdml_when(lua_State *L, int arg, sdml_store *s, bool *force);      /* options {now=, force=}: now, else the clock of argument 1 */
 void sdml_set_int(lua_State *L, const char *name, int64_t value);          /* field of the table on top */
 
+/* ---- gather.c ---- */
+typedef struct sdml_append_options {
+  int32_t partition;                      /* SDM_ANY_PARTITION when left out */
+  unsigned flags;                         /* SDM_SYNC */
+  sdm_codec codec;                        /* of a batch */
+} sdml_append_options;
+
+/* The record of append(key, value, options), or those of append_batch(records, options), a method's arguments: 0, or a failure's code. Their
+** bytes are borrowed: no Lua code may run before they have been used. A batch is gathered by a function that sdml_push_batch_function pushed. */
+int sdml_gather_one(lua_State *L, sdml_gathered *t, int64_t now, sdm_record *r, sdml_append_options *o);
+int sdml_gather_batch(lua_State *L, sdml_gathered *t, int64_t now, size_t *count, sdml_append_options *o);
+void sdml_push_batch_function(lua_State *L, lua_CFunction f, bool with_partition);
+bool sdml_wants_partition(lua_State *L);                                   /* in f: what with_partition was */
+void sdml_gathered_trim(sdml_gathered *t);                                 /* after a batch: much memory is not kept */
+void sdml_gathered_free(sdml_gathered *t);
+
 /* ---- store.c, topic.c, append.c ---- */
 void sdml_open_store(lua_State *L);                                        /* each pushes its table of methods */
 int sdml_store_open(lua_State *L);
@@ -144,12 +164,14 @@ void sdml_open_roster(lua_State *L);
 int sdml_roster_open(lua_State *L);                                        /* core.roster */
 void sdml_rosters_close(sdml_store *s);                                    /* all that came from this handle */
 
-/* ---- wait.c ---- */
+/* ---- slices.c ---- */
 enum { SDML_NO_TIMEOUT = -1 };
 int64_t sdml_timeout(lua_State *L, int arg, int index);                    /* milliseconds, not negative; nil: SDML_NO_TIMEOUT */
 int64_t sdml_until(int64_t timeout_ms);                                    /* by the monotonic clock */
 int64_t sdml_slice(int64_t until);                                         /* a timeout: so long at a time the signals' handlers can wait */
 bool sdml_waits_on(lua_State *L, int rc, int64_t until);                   /* after a slice: whether it is not over. Runs hooks, which may raise or close anything */
+
+/* ---- wait.c ---- */
 int sdml_wait_any(lua_State *L);                                           /* core.wait_any */
 int sdml_flush_begin(lua_State *L);                                        /* core.flush_begin, core.flush_poll */
 int sdml_flush_poll(lua_State *L);
@@ -171,12 +193,7 @@ void sdml_push_value(lua_State *L, const sdm_snapshot_entry *e);
 typedef int sdml_verifier(void *of, const char *topic, sdm_verify_report **out);
 int sdml_verify(lua_State *L, sdml_verifier *verify, void *of, const char *topic);         /* results of verify(): a report, or a failure */
 
-/* ---- reader.c ---- */
-void sdml_open_reader(lua_State *L);
-void sdml_open_held(lua_State *L);
-int sdml_reader_of_topic(lua_State *L);
-int sdml_reader_load(lua_State *L);
-
+/* ---- range.c ---- */
 typedef struct sdml_range {               /* options of records() */
   int32_t partition;
   enum { SDML_FROM_EARLIEST, SDML_FROM_LATEST, SDML_FROM_OFFSET, SDML_FROM_TIME } kind;
@@ -188,6 +205,12 @@ typedef struct sdml_range {               /* options of records() */
 } sdml_range;
 
 int sdml_range_take(lua_State *L, int arg, sdml_range *out);               /* 0 or SDM_UNKNOWN_PARTITION */
+
+/* ---- reader.c ---- */
+void sdml_open_reader(lua_State *L);
+void sdml_open_held(lua_State *L);
+int sdml_reader_of_topic(lua_State *L);
+int sdml_reader_load(lua_State *L);
 sdml_reader *sdml_new_reader(lua_State *L, const sdml_range *range);       /* pushes it, empty; argument 1 keeps its log alive, 2 are its options */
 int sdml_records(lua_State *L, sdml_reader *r, const sdml_range *range, sdm_log *log, const bool *closed);   /* r is on top: results of records() */
 

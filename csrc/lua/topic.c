@@ -2,8 +2,6 @@
 #include <string.h>
 
 #include "lua/sdml.h"
-
-#include "base/mem.h"
 #include "store/config.h"
 #include "store/topics_file.h"
 
@@ -59,10 +57,7 @@ static int topic_close(lua_State *L) {
   sdm_topic *topic = t->topic;
   t->topic = NULL;
   sdm_topic_release(topic);
-  sdm_free(t->records);
-  t->records = NULL;
-  t->capacity = 0;
-  sdm_buf_free(&t->scratch);
+  sdml_gathered_free(&t->gathered);
   return 0;
 }
 

@@ -36,6 +36,9 @@
 ---| "fenced" # a partition is another member's of the consumer group by now
 ---| "policy" # the topic's cleanup.policy does not allow it; fewer partitions than there are; a policy script failed, or is in use
 ---| "busy"
+---| "unavailable" # of a Kafka cluster: no broker that could answer is to be reached
+---| "timeout" # of a Kafka cluster: no answer within timeout_ms
+---| "unauthorized" # by a Kafka cluster: who one is, or what one may do
 ---| "unsupported" # a codec that is not built in
 
 ---A setting's value: a number, true or false, a word, or a number with a unit: "7d", "1.5h", "30s", "512MiB", "64KB".
