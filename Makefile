@@ -32,10 +32,18 @@ LDLIBS      := $(CODEC_LIBS) -lpthread -ldl
 COMPILE = $(CC) -std=gnu11 -D_GNU_SOURCE -Icsrc $(CPPFLAGS) $(WARN) $(CFLAGS) $(SANITIZE) -fPIC -fno-plt -fvisibility=hidden -MMD -MP
 LINK    = $(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS)
 
-CORE_SRC := $(filter-out csrc/lua/%,$(sort $(wildcard csrc/*/*.c)))
+CORE_SRC := $(filter-out csrc/lua/% csrc/kafka/% csrc/lua_kafka/%,$(sort $(wildcard csrc/*/*.c)))
 LUA_SRC  := $(sort $(wildcard csrc/lua/*.c))
 CORE_OBJ := $(CORE_SRC:csrc/%.c=$(O)/obj/%.o)
 MODULES  := $(if $(LUA_SRC),build/5.4/sediment/core.so build/luajit/sediment/core.so)
+
+# Stores on a Kafka cluster: a module of its own, built where librdkafka is. Of the rest it takes what needs no store.
+HAS_KAFKA := $(if $(filter-out clean help deps env,$(or $(MAKECMDGOALS),all)),$(shell pkg-config --exists rdkafka 2>/dev/null && echo yes))
+KAFKA_CFLAGS = $(shell pkg-config --cflags rdkafka)
+KAFKA_LIBS   = $(shell pkg-config --libs rdkafka)
+KAFKA_OBJ   := $(patsubst csrc/%.c,$(O)/obj/%.o,$(sort $(wildcard csrc/kafka/*.c csrc/base/*.c)) csrc/os/host.c csrc/format/record.c)
+KAFKA_LUA   := $(sort $(wildcard csrc/lua_kafka/*.c)) $(addprefix csrc/lua/,args.c err.c gather.c object.c range.c slices.c)
+KAFKA_MODULES := $(if $(HAS_KAFKA),build/5.4/sediment/kafka/core.so build/luajit/sediment/kafka/core.so)
 
 TEST_SRC   := $(sort $(wildcard spec/c/*_test.c))
 HELPER_SRC := $(filter-out $(TEST_SRC),$(sort $(wildcard spec/c/*.c)))
@@ -45,10 +53,10 @@ C_TESTS    := $(patsubst spec/c/%.c,$(O)/spec/%,$(if $(filter tsan,$(V)),$(TSAN_
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all help deps torture flips sweeps kills sabotage test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests
+.PHONY: all help deps torture flips sweeps kills sabotage test tidy rockspec rockspec-check c-tests env demo bench kafka install uninstall clean list-c-tests list-kafka-sources
 MAKEFLAGS += --no-print-directory
 
-all: build/libsediment.a $(MODULES)  ## the core and the module for both Luas, in build/ (the default)
+all: build/libsediment.a $(MODULES) $(KAFKA_MODULES)  ## the core and the module for both Luas, in build/ (the default)
 
 help:  ## this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*  ## /  make \1\t/p' Makefile | expand -t 24 | sort
@@ -87,6 +95,22 @@ build/$(1)/sediment/core.so: $$(LUA_SRC:csrc/lua/%.c=build/$(1)/obj/%.o) $$(CORE
 endef
 $(eval $(call module,5.4))
 $(eval $(call module,luajit))
+
+$(O)/obj/kafka/%.o: csrc/kafka/%.c Makefile
+	@mkdir -p $(@D)
+	$(COMPILE) $(KAFKA_CFLAGS) -c -o $@ $<
+
+define kafka_module
+build/$(1)/obj/lua_kafka/%.o: csrc/lua_kafka/%.c Makefile
+	@mkdir -p $$(@D)
+	$$(COMPILE) $$(CFLAGS_$(1)) -c -o $$@ $$<
+
+build/$(1)/sediment/kafka/core.so: $$(patsubst csrc/%.c,build/$(1)/obj/%.o,$$(KAFKA_LUA:csrc/lua/%=csrc/%)) $$(KAFKA_OBJ)
+	@mkdir -p $$(@D)
+	$$(LINK) -shared -o $$@ $$^ $$(KAFKA_LIBS) -lpthread -ldl
+endef
+$(eval $(call kafka_module,5.4))
+$(eval $(call kafka_module,luajit))
 
 # ---- C tests: each spec/c/*_test.c is a program; what else is in spec/c/ is linked in where it is used ----
 
@@ -237,11 +261,14 @@ sabotage:  ## plants the bugs of spec/sabotage in a copy, one at a time: the tes
 	@sh tools/install-deps.sh sabotage
 	@LUA54='$(LUA54)' LUAJIT='$(LUAJIT)' sh tools/run-sabotage.sh '$(ONLY)'
 
-rockspec:  ## writes the list of files in the rockspec anew
+rockspec:  ## writes the lists of files in the rockspecs anew
 	@$(LUA54) tools/check-rockspec.lua --write
 
-rockspec-check:  ## the rockspec against the tree
+rockspec-check:  ## the rockspecs against the tree
 	@$(LUA54) tools/check-rockspec.lua
+
+list-kafka-sources:
+	@printf '%s\n' $(sort $(KAFKA_OBJ:$(O)/obj/%.o=csrc/%.c) $(KAFKA_LUA))
 
 # Kafka's own code and a broker as the judges (spec/kafka/README.md); needs a JDK 17, Maven, Python and kcat.
 N    ?= 300
@@ -300,7 +327,8 @@ install: all  ## PREFIX=/usr/local DESTDIR=: module, Lua files and command for b
 	@[ -n '$(MODULES)' ] || { echo 'install: there is no module to install (csrc/lua/ is empty)' >&2; exit 1; }
 	@set -e; $(foreach v,$(INSTALL_FOR), \
 	  (cd lua && find . -name '*.lua') | while read -r f; do install -D -m 644 "lua/$$f" "$(at)/share/lua/$(call abi,$(v))/$$f"; done; \
-	  install -D -m 755 build/$(v)/sediment/core.so '$(at)/lib/lua/$(call abi,$(v))/sediment/core.so';) \
+	  install -D -m 755 build/$(v)/sediment/core.so '$(at)/lib/lua/$(call abi,$(v))/sediment/core.so'; \
+  $(if $(HAS_KAFKA),install -D -m 755 build/$(v)/sediment/kafka/core.so '$(at)/lib/lua/$(call abi,$(v))/sediment/kafka/core.so';)) \
 	for f in $(INCLUDES); do install -D -m 644 "$$f" "$(at)/include/sediment/$${f#csrc/}"; done; \
 	install -D -m 644 build/libsediment.a '$(at)/lib/libsediment.a'; \
 	for f in $(wildcard bin/*); do install -D -m 755 "$$f" "$(at)/$$f"; \
@@ -314,4 +342,4 @@ uninstall:  ## removes what install put under PREFIX
 clean:  ## removes build/
 	rm -rf build
 
--include $(wildcard $(O)/obj/*/*.d $(O)/spec/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d $(O)/spec/kills/*.d $(O)/spec/fuzz/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/bench/*.d)
+-include $(wildcard $(O)/obj/*/*.d $(O)/spec/*.d $(O)/spec/obj/*.d $(O)/spec/sim/*.d $(O)/spec/kills/*.d $(O)/spec/fuzz/*.d build/5.4/obj/*.d build/luajit/obj/*.d build/*/obj/lua_kafka/*.d build/bench/*.d)

@@ -1,18 +1,25 @@
 -- Checks the includes of csrc/: a file includes only its own layer and lower ones, the format layer does no I/O, Lua's headers stay in
--- csrc/lua/, headers of system calls stay in csrc/os/, and no headers include each other in a circle. Prints each offence; exit 1 if any.
+-- csrc/lua/ and csrc/lua_kafka/, librdkafka's in csrc/kafka/, headers of system calls in csrc/os/, and no headers include each other in a
+-- circle. Prints each offence; exit 1 if any.
 --     lua tools/check-layers.lua [root]
 local root = arg[1] or "."
 
-local LAYERS = { "base", "os", "format", "log", "cleaner", "store", "lua" }
+local LAYERS = { "base", "os", "format", "log", "cleaner", "store", "lua", "kafka", "lua_kafka" }
 local rank = {}
 for i, name in ipairs(LAYERS) do rank[name] = i end
 
 -- sediment.h lies beside the layers: it builds on base and format; log and cleaner take its report types from it, store and lua the rest.
 local PUBLIC = "sediment.h"
 local FROM_PUBLIC = { base = true, format = true }
+-- Stores on a cluster stand beside those in folders: nothing of one knows of the other, but for what the two bindings share.
+local BESIDE = {
+  kafka = { base = true, kafka = true },
+  lua_kafka = { base = true, os = true, lua = true, kafka = true, lua_kafka = true },
+}
 local TO_PUBLIC = { log = true, cleaner = true, store = true, lua = true }
 
 local LUA_HEADERS = { ["lua.h"] = true, ["lauxlib.h"] = true, ["lualib.h"] = true, ["luaconf.h"] = true, ["luajit.h"] = true }
+local BINDING = { lua = true, lua_kafka = true }
 local SYSTEM = { "^unistd%.h$", "^fcntl%.h$", "^sys/", "^pthread%.h$", "^dirent%.h$", "^linux/", "^sched%.h$", "^poll%.h$", "^signal%.h$",
                  "^threads%.h$", "^semaphore%.h$", "^time%.h$" }
 local EXCEPTIONS = {
@@ -51,6 +58,8 @@ local function check_own(file, at, target)
     if not FROM_PUBLIC[to] then offence("%s: sediment.h may not include layer %s", at, to) end
   elseif not rank[to] then
     offence("%s: %s is not a layer", at, to)
+  elseif BESIDE[from] and not BESIDE[from][to] then
+    offence("%s: layer %s may not include layer %s", at, from, to)
   elseif rank[to] > rank[from] then
     offence("%s: layer %s includes the higher layer %s", at, from, to)
   elseif from == "format" and to == "os" then
@@ -60,8 +69,10 @@ end
 
 local function check_foreign(file, at, header)
   local from = layer_of(file)
-  if LUA_HEADERS[header] and from ~= "lua" then
+  if LUA_HEADERS[header] and not BINDING[from] then
     offence("%s: %s belongs in csrc/lua/ only", at, header)
+  elseif header:find "^librdkafka/" and from ~= "kafka" then
+    offence("%s: %s belongs in csrc/kafka/ only", at, header)
   elseif is_system(header) and from ~= "os" and not (EXCEPTIONS[file] or {})[header] then
     offence("%s: %s belongs in csrc/os/ only", at, header)
   end

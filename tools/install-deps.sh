@@ -80,6 +80,7 @@ look_for_kafka() {
     { have javac && have java; } || missing need default-jdk-headless "a JDK 17 or later, for Kafka's own code"
     have mvn || missing need maven "fetches Kafka's jars"
     have kcat || missing need kcat 'talks to a broker'
+    header librdkafka/rdkafka.h rdkafka || missing need librdkafka-dev 'stores on a Kafka cluster'
     have python3 || missing need python3 'runs the comparison'
     have busted || missing need lua-busted 'runs the specs whose stores Kafka is shown'
 }

@@ -53,7 +53,8 @@ end
 --- the first argument, if `self` is 1, and may not know its name.
 function check.raise_to(level, call, self, message)
   if type(message) ~= "string" then error(message, 0) end
-  message = message:gsub("^%S*resty/sediment[%w/]*%.lua:%d+: ", "")
+  local before
+  repeat before, message = message, message:gsub("^%S*sediment[%w_/]*%.lua:%d+: ", "") until message == before
   message = message:gsub("^bad argument #(%d+) to '([^']*)'", function(n, name)
     return ("bad argument #%d to '%s'"):format(name == call and n or n - self, call)
   end)

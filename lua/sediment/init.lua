@@ -18,6 +18,7 @@ if not found then
   error((other or "") .. tostring(core), 2)
 end
 
+local check = require "sediment.check"
 local consumer = require "sediment.consumer"
 local groups = require "sediment.groups"
 local metrics = require "sediment.metrics"
@@ -35,12 +36,35 @@ core.store.consumer = consumer.open
 core.store.groups, core.store.group, core.store.delete_group = groups.names, groups.describe, groups.delete
 core.store.maintain = groups.maintaining(core.store.maintain)
 
+local function results(...) return ... end
+
+-- A cluster's store is a module of its own, which needs a library that nothing else needs.
+local function open_cluster(path, options)
+  local there, kafka = pcall(require, "sediment.kafka")
+  if there then return kafka.open(path, options) end
+  local why = tostring(kafka):gsub("not found:.*", "not found"):gsub("%s+", " ")
+  return nil, ("%s: stores on a Kafka cluster need the module sediment.kafka, which is not there or does not load: install librdkafka "
+    .. "(Debian: librdkafka1), and build with librdkafka-dev, or take the rock sediment-kafka (%s)"):format(path, why), "unsupported"
+end
+
+local function opened(ok, ...)
+  if ok then return ... end
+  check.raise_to(3, "open", 0, (...))
+end
+
+local function is_cluster(path) return type(path) == "string" and path:find "^kafka://" ~= nil end
+
+-- sediment.open(path [, options]); described in sediment/types.lua.
+local function open(...)
+  return results(opened(pcall(is_cluster((...)) and open_cluster or core.open, ...)))
+end
+
 ---@class sediment
 ---@field _VERSION string
 ---@field open fun(path: string, options?: sediment.open_options): sediment.store?, string?, string?
 ---@field open_partition fun(dir: string): sediment.partition?, string?, string?
 return {
   _VERSION = VERSION,
-  open = core.open,
+  open = open,
   open_partition = core.open_partition,
 }

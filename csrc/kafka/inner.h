@@ -1,0 +1,59 @@
+/* What the files of this folder share; the one header that knows librdkafka's. */
+#ifndef SDM_KAFKA_INNER_H
+#define SDM_KAFKA_INNER_H
+
+#include <librdkafka/rdkafka.h>
+
+#include "kafka/client.h"
+#include "kafka/record.h"
+
+/* The last trouble that librdkafka told of by itself: what a timeout does not say. */
+typedef struct sdk_note {
+  bool all_down;                          /* no broker is to be reached, as far as is known */
+  int code;                               /* SDM_UNAUTHORIZED when it was that; 0: nothing was told since the last success */
+  char text[400];
+} sdk_note;
+
+enum { SDK_CODECS = 5, SDK_IDLE_MAX = 4 };
+
+struct sdk_client {
+  int references;                         /* the caller's, and of all that came from it */
+  bool closed;
+  int64_t timeout_ms;
+  rd_kafka_conf_t *conf;                  /* what all handles have in common */
+  rd_kafka_t *asking;                     /* for metadata, look-ups and administration; never a producer, which would make topics by asking */
+  rd_kafka_t *producers[SDK_CODECS];      /* by codec, made when they are first needed */
+  rd_kafka_t *idle[2][SDK_IDLE_MAX];      /* handles that readers have left; [1] are for uncommitted records */
+  unsigned next_partition;                /* of records without key; atomic */
+  sdk_note note;
+  struct sdk_request *requests;           /* that are not freed: they go with `asking` */
+};
+
+void sdk_requests_end(sdk_client *c);     /* admin.c */
+void sdk_client_hold(sdk_client *c);
+void sdk_client_release(sdk_client *c);
+
+/* A handle of the client's settings and `extra` ones (name NULL ends them). `conf` NULL: none was prepared. */
+int sdk_handle_new(sdk_client *c, rd_kafka_type_t type, rd_kafka_conf_t *conf, const sdk_setting *extra, rd_kafka_t **out);
+
+/* Sets message and code of librdkafka's error: "what: its text", with what the note knows where that explains it. */
+int sdk_fail(sdk_client *c, rd_kafka_resp_err_t err, const char *reason, const char *format, ...) __attribute__((format(printf, 4, 5), cold));
+int sdk_code(rd_kafka_resp_err_t err);    /* 0 for no error */
+bool sdk_passes(rd_kafka_resp_err_t err); /* trouble that librdkafka itself goes on from: a connection, a leader that moves */
+
+void sdk_note_error(sdk_client *c, int err, const char *reason);
+
+static inline int sdk_well(sdk_client *c) {   /* an answer has come */
+  c->note.all_down = false;
+  c->note.code = 0;
+  return 0;
+}
+
+/* A producer, with records compressed by the codec. SDM_UNSUPPORTED: librdkafka was built without it. */
+int sdk_producer(sdk_client *c, int codec, rd_kafka_t **out);
+void sdk_refresh_topic(sdk_client *c, const char *topic);    /* every producer asks anew how many partitions it has */
+
+/* A message's record, as long as the message lives. */
+void sdk_record_of(const rd_kafka_message_t *message, sdk_record *out);
+
+#endif

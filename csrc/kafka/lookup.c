@@ -1,0 +1,109 @@
+#include "kafka/lookup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "kafka/inner.h"
+
+/* ---- topics ---- */
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* The pointers and the texts behind them, in one allocation. */
+static char **names_of(const struct rd_kafka_metadata *m) {
+  size_t count = (size_t)m->topic_cnt, bytes = (count + 1) * sizeof(char *);
+  for (size_t i = 0; i < count; i++) bytes += strlen(m->topics[i].topic) + 1;
+  char **names = sdm_malloc(bytes), *p = (char *)(names + count + 1);
+  for (size_t i = 0; names && i < count; i++) {
+    size_t size = strlen(m->topics[i].topic) + 1;
+    names[i] = memcpy(p, m->topics[i].topic, size);
+    p += size;
+  }
+  return names;
+}
+
+int sdk_topics(sdk_client *c, int timeout_ms, char ***names, size_t *count) {
+  const struct rd_kafka_metadata *m;
+  rd_kafka_resp_err_t err = rd_kafka_metadata(c->asking, 1, NULL, &m, timeout_ms);
+  rd_kafka_poll(c->asking, 0);
+  if (err) return sdk_fail(c, err, NULL, "list the topics");
+  char **list = names_of(m);
+  size_t n = (size_t)m->topic_cnt;
+  rd_kafka_metadata_destroy(m);
+  if (!list) return sdm_no_memory();
+  qsort(list, n, sizeof *list, by_name);
+  *names = list;
+  *count = n;
+  return sdk_well(c);
+}
+
+/* ---- partitions ---- */
+
+static int unknown_topic(const char *topic) { return sdm_fail(SDM_UNKNOWN_TOPIC, "there is no topic '%s'", topic); }
+
+static int count_partitions(sdk_client *c, const char *topic, bool led, const struct rd_kafka_metadata *m, int32_t *count) {
+  if (m->topic_cnt < 1) return unknown_topic(topic);
+  const struct rd_kafka_metadata_topic *t = &m->topics[0];
+  if (t->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) return unknown_topic(topic);
+  if (t->err == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION) return sdm_fail(SDM_MISUSE, "topic '%.300s': a name has 1 to 249 of a-z A-Z 0-9 . _ -", topic);
+  if (t->err && t->err != RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) return sdk_fail(c, t->err, NULL, "topic '%s'", topic);
+  for (int i = 0; led && i < t->partition_cnt; i++) {
+    if (t->partitions[i].leader < 0) return sdk_fail(c, RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, NULL, "%s-%d", topic, (int)t->partitions[i].id);
+  }
+  if (t->partition_cnt == 0) return sdk_fail(c, RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, NULL, "topic '%s'", topic);
+  *count = t->partition_cnt;
+  return sdk_well(c);
+}
+
+int sdk_partitions(sdk_client *c, const char *topic, bool led, int timeout_ms, int32_t *count) {
+  const struct rd_kafka_metadata *m;
+  rd_kafka_topic_t *rkt = rd_kafka_topic_new(c->asking, topic, NULL);
+  if (!rkt) return sdm_fail(SDM_MISUSE, "topic '%.300s': a name has 1 to 249 of a-z A-Z 0-9 . _ -", topic);
+  rd_kafka_resp_err_t err = rd_kafka_metadata(c->asking, 0, rkt, &m, timeout_ms);
+  rd_kafka_topic_destroy(rkt);
+  rd_kafka_poll(c->asking, 0);
+  if (err) return sdk_fail(c, err, NULL, "topic '%s'", topic);
+  int rc = count_partitions(c, topic, led, m, count);
+  rd_kafka_metadata_destroy(m);
+  return rc;
+}
+
+/* ---- offsets ---- */
+
+/* Says why there is no answer for a partition: librdkafka's and Kafka's error is the same for a missing topic and a missing partition of it. */
+static int explain(sdk_client *c, rd_kafka_resp_err_t err, const char *topic, int32_t partition, int timeout_ms) {
+  int32_t count;
+  int code = sdk_code(err);
+  if (code != SDM_UNKNOWN_TOPIC && code != SDM_UNKNOWN_PARTITION) return sdk_fail(c, err, NULL, "%s-%d", topic, (int)partition);
+  int rc = sdk_partitions(c, topic, false, timeout_ms, &count);
+  if (rc < 0) return rc;
+  if (partition < count) return sdk_fail(c, RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, NULL, "%s-%d", topic, (int)partition);
+  return sdm_fail(SDM_UNKNOWN_PARTITION, "topic '%s' has no partition %d; it has %d", topic, (int)partition, (int)count);
+}
+
+int sdk_bounds(sdk_client *c, const char *topic, int32_t partition, int timeout_ms, int64_t *start, int64_t *end) {
+  int64_t low, high;
+  rd_kafka_resp_err_t err = rd_kafka_query_watermark_offsets(c->asking, topic, partition, &low, &high, timeout_ms);
+  rd_kafka_poll(c->asking, 0);
+  if (err) return explain(c, err, topic, partition, timeout_ms);
+  *start = low;
+  *end = high;
+  return sdk_well(c);
+}
+
+int sdk_offset_for_time(sdk_client *c, const char *topic, int32_t partition, int64_t ms, int timeout_ms, int64_t *offset) {
+  rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+  rd_kafka_topic_partition_t *of = rd_kafka_topic_partition_list_add(list, topic, partition);
+  of->offset = ms > 0 ? ms : 0;           /* below 0 are times that Kafka gives another meaning; nothing is before 0 */
+  rd_kafka_resp_err_t err = rd_kafka_offsets_for_times(c->asking, list, timeout_ms);
+  if (!err) err = of->err;
+  int64_t found = of->offset;
+  rd_kafka_topic_partition_list_destroy(list);
+  rd_kafka_poll(c->asking, 0);
+  if (err) return explain(c, err, topic, partition, timeout_ms);
+  sdk_well(c);
+  if (found < 0) return 0;
+  *offset = found;
+  return 1;
+}
