@@ -67,6 +67,8 @@ build = {
       libraries = { "rdkafka", "pthread", "dl" },
     },
     ["sediment.kafka.configs"] = "lua/sediment/kafka/configs.lua",
+    ["sediment.kafka.consumer"] = "lua/sediment/kafka/consumer.lua",
+    ["sediment.kafka.feed"] = "lua/sediment/kafka/feed.lua",
     ["sediment.kafka.groups"] = "lua/sediment/kafka/groups.lua",
     ["sediment.kafka"] = "lua/sediment/kafka/init.lua",
     ["sediment.kafka.objects"] = "lua/sediment/kafka/objects.lua",

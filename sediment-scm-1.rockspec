@@ -199,6 +199,7 @@ build = {
     ["sediment.command.topics"] = "lua/sediment/command/topics.lua",
     ["sediment.command.verify"] = "lua/sediment/command/verify.lua",
     ["sediment.consumer"] = "lua/sediment/consumer.lua",
+    ["sediment.consumer_options"] = "lua/sediment/consumer_options.lua",
     ["sediment.group"] = "lua/sediment/group.lua",
     ["sediment.groups"] = "lua/sediment/groups.lua",
     ["sediment"] = "lua/sediment/init.lua",

@@ -69,13 +69,13 @@ static int set_number(rd_kafka_conf_t *conf, const char *name, int64_t value) {
 
 static int64_t within(int64_t low, int64_t n, int64_t high) { return n < low ? low : n > high ? high : n; }
 
-/* Records of any size are sent: what is too large is the topic's to say. A broker that is back is met again within a second, and a topic
+/* That a partition has been read up to its end is told by the answer of a fetch that has waited for more: not for long. A broker that is back is met again within a second, and a topic
 ** that is gone is known to be after two. */
 static int set_defaults(rd_kafka_conf_t *conf, int64_t timeout_ms) {
   static const sdk_setting defaults[] = {
     { "client.id", "sediment" }, { "log_level", "0" }, { "socket.keepalive.enable", "true" }, { "check.crcs", "true" },
     { "reconnect.backoff.ms", "50" }, { "reconnect.backoff.max.ms", "1000" }, { "topic.metadata.propagation.max.ms", "2000" },
-    { "linger.ms", "0" }, { "fetch.error.backoff.ms", "100" }, { NULL, NULL },
+    { "linger.ms", "0" }, { "fetch.error.backoff.ms", "100" }, { "fetch.wait.max.ms", "100" }, { NULL, NULL },
   };
   int rc = 0;
   for (const sdk_setting *s = defaults; rc == 0 && s->name; s++) rc = set(conf, s->name, s->value);

@@ -1,5 +1,6 @@
 /* Invariant: `own` is what librdkafka fetches for this member: both change in the rebalance callback only, which runs inside sdk_member_next and
-** sdk_member_leave, on the caller's thread.
+** sdk_member_leave, on the caller's thread. The offset of a partition in it is where it was sought, until something of it comes; else
+** RD_KAFKA_OFFSET_INVALID.
 */
 #include "kafka/member.h"
 
@@ -18,6 +19,7 @@ struct sdk_member {
   rd_kafka_queue_t *leaving;
   rd_kafka_message_t *message, *waiting;  /* what was found last; what comes next */
   bool joined, changed;
+  int sought;                             /* partitions of `own` that have an offset */
   unsigned epoch;
 };
 
@@ -27,7 +29,9 @@ static void take_over(sdk_member *m) {
   rd_kafka_topic_partition_list_t *now = NULL;
   if (rd_kafka_assignment(m->rk, &now)) return;
   if (m->own) rd_kafka_topic_partition_list_destroy(m->own);
+  for (int i = 0; i < now->cnt; i++) now->elems[i].offset = RD_KAFKA_OFFSET_INVALID;
   m->own = now;
+  m->sought = 0;
   m->changed = true;
 }
 
@@ -117,6 +121,13 @@ static int judge(sdk_member *m, const rd_kafka_message_t *message, const sdk_rec
   return sdk_fail(m->client, err, reason, "read %s-%d", of->topic, (int)of->partition);
 }
 
+static void note_arrival(sdk_member *m, const sdk_record *of) {
+  rd_kafka_topic_partition_t *place = m->sought > 0 ? rd_kafka_topic_partition_list_find(m->own, of->topic, of->partition) : NULL;
+  if (!place || place->offset == RD_KAFKA_OFFSET_INVALID) return;
+  place->offset = RD_KAFKA_OFFSET_INVALID;
+  m->sought--;
+}
+
 /* What a rebalance has changed is told before the message that came in the same call. */
 int sdk_member_next(sdk_member *m, int timeout_ms, sdk_record *out) {
   rd_kafka_message_t *message = m->waiting;
@@ -133,6 +144,7 @@ int sdk_member_next(sdk_member *m, int timeout_ms, sdk_record *out) {
   if (!message) return SDK_NOTHING;
   if (message->rkt) sdk_record_of(message, out);
   if (message->err) return judge(m, message, out);
+  note_arrival(m, out);
   sdk_well(m->client);
   return SDK_RECORD;
 }
@@ -149,14 +161,44 @@ static rd_kafka_topic_partition_list_t *one(const char *topic, int32_t partition
   return list;
 }
 
-int sdk_member_seek(sdk_member *m, const char *topic, int32_t partition, int64_t offset, int timeout_ms) {
-  if (!is_own(m, topic, partition)) return not_own(topic, partition);
+static void stand_where_sought(const sdk_member *m, rd_kafka_topic_partition_list_t *list) {
+  for (int i = 0; i < list->cnt; i++) {
+    int64_t sought = m->own->elems[i].offset;
+    if (sought != RD_KAFKA_OFFSET_INVALID) list->elems[i].offset = sought;
+    else if (list->elems[i].offset < 0) list->elems[i].offset = RD_KAFKA_OFFSET_STORED;
+  }
+}
+
+/* A partition that is not being read, as one whose offset the log did not have, cannot be sought in: what is our own is assigned again, with this one
+** at its offset and the others where they stand. */
+static rd_kafka_resp_err_t restart(sdk_member *m, const char *topic, int32_t partition, int64_t offset) {
+  rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_copy(m->own);
+  rd_kafka_resp_err_t err = rd_kafka_position(m->rk, list);
+  stand_where_sought(m, list);
+  rd_kafka_topic_partition_list_set_offset(list, topic, partition, offset);
+  if (!err) err = rd_kafka_assign(m->rk, list);
+  rd_kafka_topic_partition_list_destroy(list);
+  return err;
+}
+
+static rd_kafka_resp_err_t seek(sdk_member *m, const char *topic, int32_t partition, int64_t offset, int timeout_ms) {
   rd_kafka_topic_partition_list_t *list = one(topic, partition, offset);
   rd_kafka_error_t *error = rd_kafka_seek_partitions(m->rk, list, timeout_ms);
   rd_kafka_resp_err_t err = error ? rd_kafka_error_code(error) : list->elems[0].err;
   if (error) rd_kafka_error_destroy(error);
   rd_kafka_topic_partition_list_destroy(list);
-  return err ? sdk_fail(m->client, err, NULL, "seek in %s-%d", topic, (int)partition) : 0;
+  return err;
+}
+
+int sdk_member_seek(sdk_member *m, const char *topic, int32_t partition, int64_t offset, int timeout_ms) {
+  if (!is_own(m, topic, partition)) return not_own(topic, partition);
+  rd_kafka_resp_err_t err = seek(m, topic, partition, offset, timeout_ms);
+  if (err == RD_KAFKA_RESP_ERR__STATE) err = restart(m, topic, partition, offset);
+  if (err) return sdk_fail(m->client, err, NULL, "seek in %s-%d", topic, (int)partition);
+  rd_kafka_topic_partition_t *of = rd_kafka_topic_partition_list_find(m->own, topic, partition);
+  m->sought += of->offset == RD_KAFKA_OFFSET_INVALID;
+  of->offset = offset;
+  return 0;
 }
 
 int sdk_member_pause(sdk_member *m, const char *topic, int32_t partition, bool paused) {

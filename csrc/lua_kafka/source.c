@@ -105,10 +105,12 @@ static int push_failure(lua_State *L, int rc, const sdk_record *r) {
   char topic[260];
   snprintf(topic, sizeof topic, "%s", r->topic);
   int32_t partition = r->partition;
+  int64_t offset = r->offset;
   int pushed = sdml_fail(L, rc);
   lua_pushstring(L, topic);
   sdml_pushint(L, partition);
-  return pushed + 2;
+  sdml_pushint(L, offset);
+  return pushed + 3;
 }
 
 static void set_field(lua_State *L, const char *name) { lua_setfield(L, -2, name); }
@@ -132,7 +134,7 @@ static int push_table(lua_State *L, const sdk_record *r) {
 **   | nil                                    none came in time
 **   | false, topic, partition, offset        the partition has been read up to its end; that comes next
 **   | false                                  other partitions are this member's now
-**   | nil, message, code [, topic, partition] */
+**   | nil, message, code [, topic, partition, offset]      the offset below 0: it began at none */
 static int source_next(lua_State *L) {
   sdk_record r;
   sdkl_source *o = self(L);

@@ -34,17 +34,19 @@ function check.unknown_option(name, known)
   return ("unknown option %s; there %s %s"):format(check.shown(name), names[2] and "are" or "is", table.concat(names, ", "))
 end
 
---- A table of options, or {} for nil, whose names and types are in `known`; "count" is a whole number of 0 or more. For the method itself.
-function check.options(method, number, given, known)
+--- A table of options, or {} for nil, whose names and types are in `known`; "count" is a whole number of 0 or more. For the method itself,
+--- or for what is so many functions below it.
+function check.options(method, number, given, known, below)
+  local up = 2 + (below or 0)
   if given == nil then return {} end
-  if type(given) ~= "table" then check.refuse(method, number, "table of options expected, got " .. type(given), 2) end
+  if type(given) ~= "table" then check.refuse(method, number, "table of options expected, got " .. type(given), up) end
   for name, value in pairs(given) do
     local is = known[name]
-    if not is then check.refuse(method, number, check.unknown_option(name, known), 2) end
+    if not is then check.refuse(method, number, check.unknown_option(name, known), up) end
     if is == "count" then
       local fits = check.whole(value) and value >= 0
-      if not fits then check.refuse(method, number, name .. ": a whole number of 0 or more expected, got " .. check.shown(value), 2) end
-    elseif type(value) ~= is then check.refuse(method, number, name .. ": " .. is .. " expected, got " .. type(value), 2) end
+      if not fits then check.refuse(method, number, name .. ": a whole number of 0 or more expected, got " .. check.shown(value), up) end
+    elseif type(value) ~= is then check.refuse(method, number, name .. ": " .. is .. " expected, got " .. type(value), up) end
   end
   return given
 end

@@ -4,6 +4,7 @@
 -- position says has been delivered; what is committed is up to the program.
 local core = require "sediment.core"
 local check = require "sediment.check"
+local consumer_options = require "sediment.consumer_options"
 local group = require "sediment.group"
 local groups = require "sediment.groups"
 local offsets = require "sediment.offsets"
@@ -166,31 +167,7 @@ end
 
 -- -------------------------------------------------------------------------------------------------------------------------- commits
 
--- A record, as poll gives it.
-local function is_record(what) return type(what.topic) == "string" and check.whole(what.partition) and check.whole(what.offset) end
-
 local function share_of(self, topic, p) return self.by_topic[topic] and self.by_topic[topic][p] end
-
-local GIVEN = "a record, or {topic = {[partition] = offset}}, expected"
-
--- What stands in { topic = { [p] = offset or { offset =, metadata = } } }.
-local function list_given(self, what)
-  local list, most = {}, core.option(self.store, "offset.metadata.max.bytes")
-  for topic, partitions in pairs(what) do
-    if type(topic) ~= "string" or type(partitions) ~= "table" then check.refuse("commit", 1, GIVEN, 2) end
-    for p, offset in pairs(partitions) do
-      local metadata = type(offset) == "table" and offset.metadata or nil
-      if type(offset) == "table" then offset = offset.offset end
-      local fits = check.whole(p) and check.whole(offset) and offset >= 0
-      if not fits then check.refuse("commit", 1, topic .. ": [partition] = offset expected", 2) end
-      if metadata ~= nil and (type(metadata) ~= "string" or #metadata > most) then
-        check.refuse("commit", 1, ("metadata: a string of at most %d bytes expected"):format(most), 2)
-      end
-      list[#list + 1] = { topic = topic, partition = p, offset = offset, metadata = metadata }
-    end
-  end
-  return list
-end
 
 -- The positions that have moved since they were committed, in the topic of commits that is there now.
 local function list_moved(self)
@@ -206,9 +183,7 @@ end
 
 local function to_commit(self, what)
   if what == nil then return list_moved(self) end
-  if type(what) ~= "table" then check.refuse("commit", 1, GIVEN .. ", got " .. type(what), 2) end
-  if is_record(what) then return { { topic = what.topic, partition = what.partition, offset = what.offset + 1 } } end
-  return list_given(self, what)
+  return consumer_options.places(what, core.option(self.store, "offset.metadata.max.bytes"))
 end
 
 local COMMIT = { sync = "boolean" }
@@ -258,15 +233,9 @@ function Consumer:commit(what, options)
   return commit(self, to_commit(self, what), options.sync)
 end
 
-local function check_partition(method, topic, p)
-  if type(topic) ~= "string" then check.refuse(method, 1, "topic: string expected, got " .. type(topic), 2) end
-  if p ~= nil and not check.whole(p) then check.refuse(method, 2, "partition: a whole number expected, got " .. check.shown(p), 2) end
-  return p or 0
-end
-
 function Consumer:committed(topic, p)
   check_self(self, "committed")
-  p = check_partition("committed", topic, p)
+  p = consumer_options.partition("committed", topic, p)
   if not self.commits then return nil end
   local handle = Share.topic_of(self, topic)
   local found, message, code = self.commits:get(topic, p, handle and core.topic_id(handle))
@@ -285,7 +254,7 @@ end
 
 function Consumer:position(topic, p)
   check_self(self, "position")
-  local share, message, code = share_now(self, topic, check_partition("position", topic, p))
+  local share, message, code = share_now(self, topic, consumer_options.partition("position", topic, p))
   if not share then return nil, message, code end
   local done
   done, message, code = Share.locate(self, share)
@@ -306,11 +275,8 @@ end
 
 function Consumer:seek(topic, p, to)
   check_self(self, "seek")
-  p = check_partition("seek", topic, p)
-  local is_time = type(to) == "table" and check.whole(to.time) and next(to, next(to)) == nil
-  if to ~= "earliest" and to ~= "latest" and not is_time and not (check.whole(to) and to >= 0) then
-    check.refuse("seek", 3, "an offset, \"earliest\", \"latest\" or {time = ms} expected, got " .. check.shown(to), 1)
-  end
+  p = consumer_options.partition("seek", topic, p)
+  consumer_options.target(to)
   local share, message, code = share_now(self, topic, p)
   if not share then return nil, message, code end
   local handle
@@ -334,12 +300,12 @@ end
 
 function Consumer:pause(topic, p)
   check_self(self, "pause")
-  return set_paused(self, topic, check_partition("pause", topic, p), true)
+  return set_paused(self, topic, consumer_options.partition("pause", topic, p), true)
 end
 
 function Consumer:resume(topic, p)
   check_self(self, "resume")
-  return set_paused(self, topic, check_partition("resume", topic, p), false)
+  return set_paused(self, topic, consumer_options.partition("resume", topic, p), false)
 end
 
 function Consumer:assignment()
@@ -387,8 +353,6 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------------- iterating
 
-local RECORDS = { follow = "boolean", timeout_ms = "count", commit_every = "count" }
-
 -- What has been handled. Of partitions that are another member's by now it is his affair.
 local function commit_handled(self)
   local done, message, code = commit(self, list_moved(self))
@@ -398,31 +362,11 @@ local function commit_handled(self)
   return done or code == "fenced" or nil, message, code
 end
 
--- Positions move record by record: when the body of the loop runs, what it has been given is all that they have passed. Before it waits
--- it commits what is open.
 function Consumer:records(options)
   check_self(self, "records")
-  options = check.options("records", 1, options, RECORDS)
-  local every, timeout_ms = options.commit_every, options.follow and (options.timeout_ms or 2 ^ 53) or 0
-  if every == 0 then check.refuse("records", 1, "commit_every: 1 or more expected, got 0", 1) end
-  if every and not self.commits then check.refuse("records", 1, "commit_every: this consumer has no group", 1) end
-  local open = 0                          -- records handled since the last commit
-  local function commit_from(count)
-    if not every or open < count then return end
-    check.or_throw(commit_handled(self))
-    open = 0
-  end
-  return function()
-    check_self(self, "records", 3)
-    commit_from(every)
-    local list = check.or_throw(poll_or_nothing(self, 1, 0))
-    if not list[1] then
-      commit_from(1)
-      list = timeout_ms > 0 and check.or_throw(poll_or_nothing(self, 1, timeout_ms)) or list
-    end
-    open = open + (list[1] and 1 or 0)
-    return list[1]
-  end
+  local every, timeout_ms = consumer_options.iteration(options, self.commits)
+  return consumer_options.iterator(every, timeout_ms, function() check_self(self, "records", 4) end,
+    function(wait_ms) return poll_or_nothing(self, 1, wait_ms) end, function() return commit_handled(self) end)
 end
 
 -- ------------------------------------------------------------------------------------------------------------------- opening and closing
@@ -444,44 +388,6 @@ function Consumer:__tostring()
   return ("sediment.consumer (%s)"):format(self.closed and "closed" or self.name or "no group")
 end
 
-local OPEN = { group = "string", topics = "table", auto_offset_reset = "string", isolation = "string", on_corrupt = "any" }
-local RESETS = { earliest = true, latest = true, none = true }
-local ISOLATIONS = { committed = false, read_committed = false, uncommitted = true, read_uncommitted = true }
-
-local function check_topics(topics)
-  if type(topics) ~= "table" or #topics == 0 then check.refuse("consumer", 1, "topics: a list of names expected", 3) end
-  local list, seen = {}, {}
-  for i, name in ipairs(topics) do
-    if type(name) ~= "string" then check.refuse("consumer", 1, "topics: names expected, got " .. type(name), 3) end
-    if not seen[name] then list[#list + 1] = name end
-    seen[name] = i
-  end
-  return list
-end
-
-local function check_open(options)
-  if type(options) ~= "table" then check.refuse("consumer", 1, "table of options expected, got " .. type(options), 2) end
-  for name, value in pairs(options) do
-    local is = OPEN[name]
-    if not is then check.refuse("consumer", 1, check.unknown_option(name, OPEN), 2) end
-    if is ~= "any" and type(value) ~= is then check.refuse("consumer", 1, name .. ": " .. is .. " expected, got " .. type(value), 2) end
-  end
-  local on_corrupt = options.on_corrupt or "fail"
-  if options.group == "" then check.refuse("consumer", 1, "group: a name expected, got ''", 2) end
-  if options.group and #options.group > 32767 then check.refuse("consumer", 1, "group: a name of at most 32767 bytes expected", 2) end
-  local reset = options.auto_offset_reset or "earliest"
-  if not RESETS[reset] then
-    check.refuse("consumer", 1, "auto_offset_reset: \"earliest\", \"latest\" or \"none\" expected, got " .. check.shown(reset), 2)
-  end
-  if ISOLATIONS[options.isolation or "committed"] == nil then
-    check.refuse("consumer", 1, "isolation: \"committed\" or \"uncommitted\" expected, got " .. check.shown(options.isolation), 2)
-  end
-  if type(on_corrupt) ~= "function" and on_corrupt ~= "fail" and on_corrupt ~= "skip" then
-    check.refuse("consumer", 1, "on_corrupt: \"fail\", \"skip\" or a function expected, got " .. check.shown(on_corrupt), 2)
-  end
-  return check_topics(options.topics), on_corrupt ~= "fail" and on_corrupt
-end
-
 -- Where "latest" is for a group is decided once, when it begins: it is committed at once, or the next owner of a partition would find a
 -- later end.
 local function begin(self)
@@ -498,10 +404,10 @@ end
 -- store:consumer{...}; described in sediment/types.lua.
 local function open(store, options)
   check.store(store, "consumer")
-  local topics, on_corrupt = check_open(options)
+  local given = consumer_options.take(options)
   local self = setmetatable({
-    store = store, life = core.life(store), topics = topics, name = options.group, handles = {}, closed = false,
-    reset = options.auto_offset_reset or "earliest", uncommitted = ISOLATIONS[options.isolation or "committed"], on_corrupt = on_corrupt,
+    store = store, life = core.life(store), topics = given.topics, name = given.group, handles = {}, closed = false,
+    reset = given.reset, uncommitted = given.uncommitted, on_corrupt = given.on_corrupt,
     shares = {}, by_topic = {},           -- in their order; topic -> partition -> share
     counts = {},                          -- topic -> partitions, 0 when it is missing
     cursor = 1,                           -- which share is read next
@@ -509,7 +415,7 @@ local function open(store, options)
     fresh = true,                         -- the member's assignment is not taken over yet
     wait_any = core.wait_any,
   }, Consumer)
-  for _, name in ipairs(topics) do
+  for _, name in ipairs(given.topics) do
     local topic, message, code = Share.topic_of(self, name)
     if not topic then return nil, message, code end
   end
@@ -520,7 +426,7 @@ local function open(store, options)
   groups.expire_now_and_then(store)
   self.commits = offsets.of_group(store, self.name)
   local message, code
-  self.member, message, code = group.join(store, self.name, topics, {
+  self.member, message, code = group.join(store, self.name, given.topics, {
     count_of = function(name) return Share.count_of(self, name) end,
     joined = function() return self.commits:note_empty(false) end,
     emptied = function() return self.commits:note_empty(true) end,

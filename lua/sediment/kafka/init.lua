@@ -2,6 +2,7 @@
 --- docs/kafka-cluster.md tells call by call what is the same and what is not.
 local core = require "sediment.kafka.core"
 local ours = require "sediment.core"
+local consumer = require "sediment.kafka.consumer"
 local groups = require "sediment.kafka.groups"
 local objects = require "sediment.kafka.objects"
 local open_options = require "sediment.kafka.options"
@@ -25,7 +26,7 @@ core.topic.compact = unsupported("topic", "compact", "brokers do it, when min.cl
 core.topic.segments = unsupported("topic", "segments", "files are the brokers' affair")
 
 for name, f in pairs { topic = topics.open, stats = topics.all_stats, groups = groups.names, group = groups.describe,
-                       delete_group = groups.delete } do
+                       delete_group = groups.delete, consumer = consumer.open } do
   core.store[name] = method(name, f)
 end
 core.store.maintain = unsupported("store", "maintain", "brokers do what is due by themselves")
