@@ -73,6 +73,7 @@ build = {
     ["sediment.kafka"] = "lua/sediment/kafka/init.lua",
     ["sediment.kafka.objects"] = "lua/sediment/kafka/objects.lua",
     ["sediment.kafka.options"] = "lua/sediment/kafka/options.lua",
+    ["sediment.kafka.table"] = "lua/sediment/kafka/table.lua",
     ["sediment.kafka.topics"] = "lua/sediment/kafka/topics.lua",
   },
 }

@@ -42,7 +42,7 @@ static void add_functions(lua_State *L) {
     { "store_of", sdkl_store_of },
     { "bounds", sdkl_bounds }, { "create_topic", sdkl_create_topic }, { "grow_topic", sdkl_grow_topic }, { "set_configs", sdkl_set_configs },
     { "describe", sdkl_describe }, { "groups", sdkl_groups }, { "group", sdkl_group }, { "delete_group", sdkl_delete_group },
-    { "source", sdkl_source_open }, { "idle", core_idle }, { "timeout_ms", core_timeout_ms }, { "monotonic_ms", core_monotonic_ms }, { NULL, NULL },
+    { "source", sdkl_source_open }, { "reader", sdkl_reader_open }, { "idle", core_idle }, { "timeout_ms", core_timeout_ms }, { "monotonic_ms", core_monotonic_ms }, { NULL, NULL },
   };
   sdml_functions(L, functions);
 }

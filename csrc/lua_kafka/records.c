@@ -65,12 +65,6 @@ static int reader_close(lua_State *L) {
   return 0;
 }
 
-void sdkl_open_reader(lua_State *L) {
-  static const luaL_Reg methods[] = { { "close", reader_close }, { NULL, NULL } };
-  static const luaL_Reg meta[] = { { "__gc", reader_close }, { "__close", reader_close }, { NULL, NULL } };
-  sdml_class(L, SDKL_READER, methods, meta);
-}
-
 /* ---- iterating ---- */
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -98,7 +92,7 @@ static int advance(lua_State *L, sdkl_reader *r, sdk_record *record) {
     if (rc < 0) return rc;
     if (rc == SDK_RECORD) {
       r->at_end = false;
-      r->position = record->offset + 1;
+      r->position = record->offset < r->to ? record->offset + 1 : r->to;
       return record->offset < r->to ? SDK_RECORD : SDK_NOTHING;
     }
     if (rc == SDK_END) {
@@ -109,6 +103,14 @@ static int advance(lua_State *L, sdkl_reader *r, sdk_record *record) {
     }
   } while (sdkl_goes_on(L, r->store, 0, until) && r->reader);
   return r->at_end || !r->reader ? SDK_NOTHING : no_answer(r);
+}
+
+/* Each string that is made may run a finalizer. Were that to move the reader on, the bytes of the record would be gone. */
+static int give(lua_State *L, sdkl_reader *r, const sdk_record *record) {
+  r->busy = true;
+  int pushed = sdkl_push_record(L, record);
+  r->busy = false;
+  return pushed;
 }
 
 static int iterate(lua_State *L) {
@@ -125,12 +127,7 @@ static int iterate(lua_State *L) {
     sdm_fail(code, "%s", lua_tostring(L, -1));
     return sdml_throw(L, code);
   }
-  if (rc == SDK_RECORD) {
-    r->busy = true;
-    int pushed = sdkl_push_record(L, &record);
-    r->busy = false;
-    return pushed;
-  }
+  if (rc == SDK_RECORD) return give(L, r, &record);
   if (!(r->follows && r->timeout_ms == 0 && r->position < r->to)) close_reader(r);
   lua_pushnil(L);
   return 1;
@@ -171,6 +168,50 @@ static sdkl_reader *new_reader(lua_State *L, sdkl_topic *t, const sdml_range *ra
   r->partition = range->partition;
   return r;
 }
+
+/* ---- for state tables ---- */
+
+/* core.reader(topic, partition, from) -> reader | nil, message, code */
+int sdkl_reader_open(lua_State *L) {
+  sdml_range range = { .kind = SDML_FROM_OFFSET, .to = SDM_TO_END, .timeout_ms = SDML_NO_TIMEOUT };
+  sdkl_topic_check(L, 1);
+  range.partition = (int32_t)sdml_int(L, 2, 2, "partition");
+  range.from = sdml_int(L, 3, 3, "from");
+  lua_settop(L, 1);
+  sdkl_reader *r = new_reader(L, sdkl_topic_check(L, 1), &range);
+  int rc = locate(L, sdkl_topic_check(L, 1), &range, r);
+  if (rc >= 0) rc = start_reading(sdkl_topic_check(L, 1), r, 0);
+  return rc < 0 ? sdml_fail(L, rc) : 1;
+}
+
+/* reader:next() -> offset, key, value, timestamp, headers | nil at the end | nil, message, code */
+static int reader_next(lua_State *L) {
+  sdk_record record;
+  sdkl_reader *r = sdml_self(L, SDKL_READER);
+  if (r->busy) return luaL_error(L, "this reader was asked by a finalizer as it gave a record, or memory had run out; open another");
+  sdkl_require_open(L, r->store);
+  int rc = sdkl_usable(r->store);
+  if (rc == 0) rc = advance(L, r, &record);
+  if (rc < 0) return sdml_fail(L, rc);
+  if (rc == SDK_RECORD) return give(L, r, &record);
+  lua_pushnil(L);
+  return 1;
+}
+
+/* reader:position() -> the offset that comes next; at the end, behind all that was there, whether it had records or not */
+static int reader_position(lua_State *L) {
+  sdkl_reader *r = sdml_self(L, SDKL_READER);
+  sdml_pushint(L, r->position);
+  return 1;
+}
+
+void sdkl_open_reader(lua_State *L) {
+  static const luaL_Reg methods[] = { { "next", reader_next }, { "position", reader_position }, { "close", reader_close }, { NULL, NULL } };
+  static const luaL_Reg meta[] = { { "__gc", reader_close }, { "__close", reader_close }, { NULL, NULL } };
+  sdml_class(L, SDKL_READER, methods, meta);
+}
+
+/* ---- the method ---- */
 
 static int check_range(const sdml_range *range) {
   return range->skips ? sdm_fail(SDM_UNSUPPORTED, "on_corrupt: what is damaged in a cluster's log is the broker's affair; only \"fail\" is there") : 0;

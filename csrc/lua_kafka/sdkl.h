@@ -81,6 +81,7 @@ int sdkl_try_time(lua_State *L, sdkl_topic *t, int32_t partition, int64_t ms, in
 int sdkl_topic_append(lua_State *L);
 void sdkl_push_append_batch(lua_State *L);
 int sdkl_topic_records(lua_State *L);
+int sdkl_reader_open(lua_State *L);                            /* core.reader */
 int sdkl_push_record(lua_State *L, const sdk_record *r);       /* offset, key, value, timestamp, headers */
 
 /* ---- admin.c, groups.c: functions of the module ---- */

@@ -14,7 +14,8 @@
 --      that the tombstone deletes went before it.
 --   3. A record may go, before it is read, for one above the end that the reader has. Before it goes, the end of what may be rewritten is
 --      raised above the newer one. So reading is done when the position is there, asked after the reading; not before that a table is
---      current, and keys are swept. (That is invariant 1 with nothing newer from the position on.)
+--      current, and keys are swept. (That is invariant 1 with nothing newer from the position on.) A log that does not tell that end
+--      (false: a cluster's) is taken to be read when a second reading, which began behind the end of the first, has come to its end.
 --   4. The log start that a table goes by is the one before it started over. If it has moved when an update begins, the last record of a
 --      key may have gone with it, and the table starts over.
 --   5. At any moment, also when `decode` or `on_change` raises or yields, `values`, `live` and `positions` agree. A position moves past a
@@ -82,7 +83,7 @@ local function apply_all(self, p, reader, seen)
 end
 
 local function follow(self, p)
-  local reader, message, code = core.reader(self.topic, p, self.positions[p], false)
+  local reader, message, code = self.log.reader(self.topic, p, self.positions[p], false)
   if not reader then return nil, message, code end
   local done
   done, message, code = apply_all(self, p, reader, self.seen[p])
@@ -94,7 +95,7 @@ end
 -- Without callbacks, into a table that has nothing yet.
 local function load(self, reader)
   local values = {}
-  local count, message, code = core.load(reader, values)
+  local count, message, code = self.log.load(reader, values)
   if not count then return nil, message, code end
   self.values, self.live, self.changes = values, count, self.changes + count
   return true
@@ -102,7 +103,7 @@ end
 
 -- The first half of starting over; settle does the second.
 local function mark(self, p, start, log_end)
-  local reader, message, code = core.reader(self.topic, p, start, true)
+  local reader, message, code = self.log.reader(self.topic, p, start, true)
   if not reader then return nil, message, code end
   self.starts[p] = nil
   if (self.positions[p] or 0) > log_end then self.positions[p] = nil end
@@ -139,27 +140,32 @@ local function must_start_over(self, p, start, log_end, floor, has_read)
   return not known or (known ~= start and not has_read) or floor >= self.checked[p] or self.positions[p] > log_end
 end
 
+local function is_read(position, rewritten_end, readings)
+  if rewritten_end then return readings > 0 and position >= rewritten_end end
+  return readings > 1
+end
+
 -- Looks and reads by turns, until a look after the reading finds that nothing was missed. `ends` is how far the log was that the reading
 -- came to its end in: what is behind the position there, as a transaction that is open, is not to be waited for.
 local function update_partition(self, p)
-  local has_read, known_end = false, 0
+  local readings, known_end = 0, 0
   for _ = 1, TRIES do
-    local start, log_end, floor, rewritten_end = core.bounds(self.topic, p)
+    local start, log_end, floor, rewritten_end = self.log.bounds(self.topic, p)
     if not start then return nil, log_end, floor end
     local done, message, code
-    if must_start_over(self, p, start, log_end, floor, has_read) then
+    if must_start_over(self, p, start, log_end, floor, readings > 0) then
       done, message, code = mark(self, p, start, log_end)
     else
       local position = self.positions[p]
       self.checked[p] = position
-      if position == log_end or (has_read and position >= rewritten_end) then
+      if position == log_end or is_read(position, rewritten_end, readings) then
         self.ends[p] = math.max(position, known_end)
         return settle(self, p)
       end
       done, message, code = follow(self, p)
     end
     if self.closed then return true end
-    if done then has_read, known_end = true, log_end
+    if done then readings, known_end = readings + 1, log_end
     elseif code == "offset_out_of_range" then self.starts[p] = nil
     else return nil, message, code end
   end
@@ -249,7 +255,7 @@ local function wait_for_news(self, timeout_ms)
   while true do
     local left = math.max(0, until_ms - core.monotonic_ms())
     local came, message, code = self.topic:partitions()
-    if came then came, message, code = core.wait_any(awaited(self), math.min(left, LOOK_MS)) end
+    if came then came, message, code = self.log.wait_any(awaited(self), math.min(left, LOOK_MS)) end
     if came ~= false or left <= LOOK_MS then return came, message, code end
   end
 end
@@ -465,9 +471,10 @@ end
 local function is_being_updated(self) return updating[self] ~= nil end
 local function read_on(self, p) return alone(self, update, p) end
 
-local function new(store, topic, name, options, pace)
+local function new(log, store, topic, name, options, pace)
   return setmetatable({
-    life = core.life(store), topic = topic, name = name, decode = options.decode, on_change = options.on_change,
+    log = log,                            -- the functions that the topic's log is read by
+    life = log.life(store), topic = topic, name = name, decode = options.decode, on_change = options.on_change,
     values = {}, live = 0,                -- key -> value; how many there are
     homes = false,                        -- key -> its partition, in topics of several
     indexes = options.index and table_index.new(options.index) or false,
@@ -499,21 +506,30 @@ local function begin(self)
   return done, message, code
 end
 
--- store:table with `pace`, which is told of each record in front of it, with the size of its value, and may yield: for resty.sediment.
-local function open_paced(pace, store, name, options)
-  check.store(store, "table")
-  if type(name) ~= "string" then error("bad argument #1 to 'table' (name: string expected, got " .. type(name) .. ")", 2) end
-  options = table_options.take(options)
+-- Opens one, once arguments are checked; of a store whose log is read by other functions than `core`'s.
+local function open_over(log, pace, store, name, options)
   local topic, message, code = store:topic(name)
   if code == "unknown_topic" then message = "there is no topic '" .. name .. "'; make it with store:topic(name, {})" end
   if not topic then return nil, message, code end
-  local self = new(store, topic, name, options, pace)
+  local self = new(log, store, topic, name, options, pace)
   local changes, why, its_code = begin(self)
   if not changes then return nil, why, its_code end
   return self
 end
 
+local function check_name(name)
+  if type(name) ~= "string" then error("bad argument #1 to 'table' (name: string expected, got " .. type(name) .. ")", 3) end
+end
+
+-- store:table with `pace`, which is told of each record in front of it, with the size of its value, and may yield: for resty.sediment.
+local function open_paced(pace, store, name, options)
+  check.store(store, "table")
+  check_name(name)
+  options = table_options.take(options)
+  return open_over(core, pace, store, name, options)
+end
+
 -- store:table(topic_name [, options]); described in sediment/types.lua.
 local function open(store, name, options) return open_paced(false, store, name, options) end
 
-return { open = open, open_paced = open_paced, awaited = awaited }
+return { open = open, open_paced = open_paced, open_over = open_over, awaited = awaited }

@@ -6,6 +6,7 @@ local consumer = require "sediment.kafka.consumer"
 local groups = require "sediment.kafka.groups"
 local objects = require "sediment.kafka.objects"
 local open_options = require "sediment.kafka.options"
+local state_table = require "sediment.kafka.table"
 local topics = require "sediment.kafka.topics"
 
 if core._VERSION ~= ours._VERSION then
@@ -26,7 +27,7 @@ core.topic.compact = unsupported("topic", "compact", "brokers do it, when min.cl
 core.topic.segments = unsupported("topic", "segments", "files are the brokers' affair")
 
 for name, f in pairs { topic = topics.open, stats = topics.all_stats, groups = groups.names, group = groups.describe,
-                       delete_group = groups.delete, consumer = consumer.open } do
+                       delete_group = groups.delete, consumer = consumer.open, table = state_table.open } do
   core.store[name] = method(name, f)
 end
 core.store.maintain = unsupported("store", "maintain", "brokers do what is due by themselves")

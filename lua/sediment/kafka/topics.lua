@@ -50,6 +50,26 @@ local function refuse_growth(topic, count, partitions)
   return nil, ("topic '%s' has %d partitions: fewer, %d, cannot be made of them"):format(core.name(topic), count, partitions), "policy"
 end
 
+local function same(a, b)
+  for name, value in pairs(a) do if b[name] ~= value then return false end end
+  for name in pairs(b) do if a[name] == nil then return false end end
+  return true
+end
+
+-- The controller has taken the change when it answers; the broker that is asked next may learn of it a moment later.
+local function set_configs(topic, texts)
+  local done, message, code = core.set_configs(topic, texts)
+  if not done then return nil, message, code end
+  local store, until_ms = core.store_of(topic), core.monotonic_ms() + core.timeout_ms(core.store_of(topic))
+  while core.monotonic_ms() < until_ms do
+    local described, why, what = describe(topic)
+    if not described then return nil, why, what end
+    if same(texts, (merge(described, {}, {}))) then return true end
+    core.idle(store, 20)
+  end
+  return true
+end
+
 -- Kafka is given all configs of a topic at once, so what is there is read first: a change by somebody else in between is lost.
 local function change(topic, set, reset, partitions)
   local described, message, code = describe(topic)
@@ -59,7 +79,7 @@ local function change(topic, set, reset, partitions)
   if partitions and partitions < count then return refuse_growth(topic, count, partitions) end
   local texts, differs = merge(described, set, reset)
   local done = true
-  if differs then done, message, code = core.set_configs(topic, texts) end
+  if differs then done, message, code = set_configs(topic, texts) end
   if done and partitions and partitions > count then done, message, code = topics.grow(topic, partitions) end
   return done, message, code
 end
