@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sediment judged by Kafka: random scripts through both, bugs that they must find, codecs, the hand-over to a broker and back, the dump tool over
-# every store that the specs leave behind. Ends with "N passed, N failed".
+# every store that the specs leave behind, and stores on a cluster. Ends with "N passed, N failed".
 #     LUA= LUA54=lua5.4 LUAJIT=luajit tools/run-kafka.sh N SEED         LUA: that one only
 cd "$(dirname "$0")/.." || exit 1
 . tools/children.sh
@@ -39,6 +39,7 @@ for lua in $luas; do
     part "groups, $lua" env LUA="$lua" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/groups "$LUA"'
     part "survivors, $lua" env LUA="$lua" SEED="$seed" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/survivors --lua "$LUA" --n 30 --seed "$SEED"'
     part "brokers, $lua" spec/kafka/brokers "$lua"
+    part "cluster, $lua" spec/kafka/cluster "$lua"
 done
 part "stores of the specs" spec/kafka/leftovers $luas
 

@@ -18,6 +18,7 @@ struct sdk_append {
   size_t under_way, delivered;
   sdk_appended result;
   rd_kafka_resp_err_t err;                /* of the first that failed */
+  int32_t failed;                         /* its partition; below 0: it had none yet */
   bool maybe;                             /* that one may be in the log all the same */
   char topic[];
 };
@@ -45,6 +46,7 @@ void sdk_reported(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaqu
   if (!message->err) note_delivery(a, message);
   else if (!a->err) {
     a->err = message->err;
+    a->failed = message->partition;
     a->maybe = rd_kafka_message_status(message) != RD_KAFKA_MSG_STATUS_NOT_PERSISTED;
   }
   end_if_over(a);
@@ -96,10 +98,7 @@ static rd_kafka_resp_err_t produce_known(sdk_append *a, const sdk_record *r) {
   return produce(a, r);
 }
 
-static int explain(sdk_append *a, rd_kafka_resp_err_t err, const sdk_record *r) {
-  if (r->partition >= 0) return sdk_fail(a->client, err, NULL, "append to %s-%d", a->topic, (int)r->partition);
-  return sdk_fail(a->client, err, NULL, "append to topic '%s'", a->topic);
-}
+enum { LOOK_MS = 1000 };                  /* for what is missing */
 
 static int check(const sdk_record *r) {
   if (r->timestamp == 0) return sdm_fail(SDM_UNSUPPORTED, "a timestamp of 0 cannot be sent: librdkafka takes it for the time it is");
@@ -126,14 +125,14 @@ int sdk_append_add(sdk_append *a, const sdk_record *record) {
   }
   sdk_headers_free((sdk_headers *)(uintptr_t)record->headers);
   if (err == RD_KAFKA_RESP_ERR__QUEUE_FULL) err = RD_KAFKA_RESP_ERR__TIMED_OUT_QUEUE;
-  return explain(a, err, record);
+  return sdk_fail_at(a->client, err, "append to ", a->topic, record->partition, LOOK_MS);
 }
 
 /* ---- waiting ---- */
 
 static int verdict(sdk_append *a, sdk_appended *out) {
   if (a->err) {
-    int code = sdk_fail(a->client, a->err, NULL, "append to topic '%s'", a->topic);
+    int code = sdk_fail_at(a->client, a->err, "append to ", a->topic, a->failed, LOOK_MS);
     bool open = a->maybe && (code == SDM_TIMEOUT || code == SDM_UNAVAILABLE || code == SDM_IO);
     return open ? sdm_fail_within(code, "the record may be in the log, or not: ") : code;
   }

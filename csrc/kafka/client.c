@@ -120,7 +120,8 @@ int sdk_client_new(const char *servers, const sdk_setting *settings, size_t coun
   c->references = 1;
   c->timeout_ms = within(SDK_TIMEOUT_MS_MIN, timeout_ms, SDK_TIMEOUT_MS_MAX);
   int rc = prepare(c, servers, settings, count);
-  if (rc == 0) rc = sdk_handle_new(c, RD_KAFKA_CONSUMER, NULL, NULL, &c->asking);
+  const sdk_setting to_the_end[] = { { "isolation.level", "read_uncommitted" }, { NULL, NULL } };     /* of the log, and not to the last stable offset */
+  if (rc == 0) rc = sdk_handle_new(c, RD_KAFKA_CONSUMER, NULL, to_the_end, &c->asking);
   if (rc < 0) sdk_client_close(c);
   else *out = c;
   return rc;

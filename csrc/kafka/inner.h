@@ -38,6 +38,8 @@ int sdk_handle_new(sdk_client *c, rd_kafka_type_t type, rd_kafka_conf_t *conf, c
 
 /* Sets message and code of librdkafka's error: "what: its text", with what the note knows where that explains it. */
 int sdk_fail(sdk_client *c, rd_kafka_resp_err_t err, const char *reason, const char *format, ...) __attribute__((format(printf, 4, 5), cold));
+/* The same about a topic (partition below 0) or a partition: asks the cluster what is missing, for timeout_ms at most. */
+int sdk_fail_at(sdk_client *c, rd_kafka_resp_err_t err, const char *what, const char *topic, int32_t partition, int timeout_ms);
 int sdk_code(rd_kafka_resp_err_t err);    /* 0 for no error */
 bool sdk_passes(rd_kafka_resp_err_t err); /* trouble that librdkafka itself goes on from: a connection, a leader that moves */
 

@@ -29,6 +29,15 @@ static int try_count(sdkl_store *s, void *of, int timeout_ms) {
   return rc == SDM_UNKNOWN_TOPIC && c->fresh ? SDM_TIMEOUT : rc;
 }
 
+/* From the store, argument 1, to the topic on top. */
+static void copy_clock(lua_State *L) {
+  sdml_getcompanion(L, -1);
+  sdml_getcompanion(L, 1);
+  lua_rawgeti(L, -1, SDML_CLOCK);
+  lua_rawseti(L, -3, SDML_CLOCK);
+  lua_pop(L, 2);
+}
+
 /* core.topic(store, name, fresh) -> topic | nil, message, code */
 int sdkl_topic_open(lua_State *L) {
   sdkl_store *s = sdkl_store_check(L, 1);
@@ -40,6 +49,7 @@ int sdkl_topic_open(lua_State *L) {
   if (rc < 0) return sdml_fail(L, rc);
   sdkl_topic *t = sdml_new(L, sizeof *t, SDKL_TOPIC, 1);
   t->store = s;
+  if (s->plain.has_clock) copy_clock(L);
   t->partitions = c.count;
   t->name = sdm_strdup(name);
   return t->name ? 1 : sdml_fail(L, sdm_no_memory());

@@ -10,6 +10,7 @@ local Feed = {}
 Feed.__index = Feed
 
 local SLICE_MS, LOOK_MS = 200, 10000      -- between hooks; between looks for new partitions, without a group
+local ASK_MS = 1000                       -- between looks whether a silent partition is there at all
 local MAX_BYTES = 50 * 1024 * 1024        -- Kafka's fetch.max.bytes
 
 -- ------------------------------------------------------------------------------------------------------------------------------ places
@@ -243,6 +244,16 @@ local function unsettled(self)
   end
 end
 
+-- A partition that does not answer is asked after now and then: its topic may be gone.
+local function missing(self, place, began)
+  local waited = core.monotonic_ms() - began
+  if not place or waited < self.asked + ASK_MS then return false end
+  self.asked = waited
+  local start, message, code = self:bounds(place.topic, place.partition)
+  if not start and (code == "unknown_topic" or code == "unknown_partition") then return true, message, code end
+  return false
+end
+
 local function no_answer(self, place)
   local start, message, code = self:bounds(place.topic, place.partition)
   if not start then return nil, message, code end
@@ -253,12 +264,15 @@ end
 function Feed:poll(max, timeout_ms)
   local began = core.monotonic_ms()
   local until_ms, patience = began + timeout_ms, began + math.max(timeout_ms, core.timeout_ms(self.store))
+  self.asked = 0
   while true do
     local list, message, code = self:look(max)
     if not list or #list > 0 then return list, message, code end
     message, code = failure(self)
     if message then return nil, message, code end
     local place = unsettled(self)
+    local gone, why, what = missing(self, place, began)
+    if gone then return nil, why, what end
     local left = (place and patience or until_ms) - core.monotonic_ms()
     if left <= 0 then
       if place then return no_answer(self, place) end
@@ -399,7 +413,7 @@ function Feed.open(store, given)
     store = store, group = given.group, reset = given.reset, wanted = {}, handles = {},
     places = {}, by_topic = {}, missing = {},             -- missing: topic -> { message, code }
     ready = {}, next = 1,                                  -- records that were met and not given yet, from `next` on
-    epoch = 0, joined = false, looked_ms = 0, closed = false,
+    epoch = 0, joined = false, looked_ms = 0, asked = 0, closed = false,
   }, Feed)
   for _, name in ipairs(given.topics) do self.wanted[name] = true end
   local done, message, code = check_topics(self)
