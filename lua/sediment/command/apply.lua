@@ -30,14 +30,14 @@ local function inner(given)
 end
 
 -- The definitions of a file, or nil, message.
-local function definitions_of(path)
+local function definitions_of(path, read_configs)
   local given, chunk = script.evaluate(path)
   if not given then return nil, chunk end
   if type(given.on_record) == "function" then
-    local loaded, message = script.load(path)
+    local loaded, message = script.load(path, nil, nil, read_configs)
     return loaded and loaded.definitions, message
   end
-  local list, message = script.definitions(inner(given), path)
+  local list, message = script.definitions(inner(given), path, read_configs)
   return list, list or chunk .. ": " .. message
 end
 
@@ -69,7 +69,7 @@ local function go_through(store, steps, dry)
 end
 
 function apply.execute(given)
-  local definitions, message = definitions_of(given.file)
+  local definitions, message = definitions_of(given.file, stores.configs(given))
   if not definitions then return nil, message end
   local options = { all = true, delete = given.delete, reset = given.reset }
   local function body(store)

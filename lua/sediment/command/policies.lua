@@ -50,8 +50,9 @@ end
 local function step_of(store, script)
   local ok, good, message, code = pcall(core.check_policy, script.name, script.text)
   if not ok or not good then return nil, ("%s: %s; nothing was changed"):format(script.file, ok and message or good), code end
-  local old, _, why
-  if store then old, _, why = store:policy(script.name) end
+  local old, problem, why
+  if store then old, problem, why = store:policy(script.name) end
+  if why == "unsupported" then return nil, problem, why end
   if old == script.text then return { kind = "same", lines = {} }, message end
   local there = old or why == "corrupt"
   local lines = { (there and "~" or "+") .. " policy script " .. script.name }

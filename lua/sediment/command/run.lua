@@ -288,7 +288,7 @@ function run.execute(given)
   self.script, message = script.load(given.script, given.arguments, function(...)
     if self.progress then self.progress:erase() end
     print(...)
-  end)
+  end, stores.configs(given))
   if not self.script then return nil, message end
   core.catch_signals()
   if given.partition then return over_partition(self, given) end

@@ -82,17 +82,17 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------------- definitions
 
-local function definition_of(name, given, path)
+local function definition_of(name, given, path, read_configs)
   local configs, policy = policies.take(given, path)
   if not configs then return nil, policy end
-  local ok, config, partitions = pcall(core.configs, configs)
+  local ok, config, partitions = pcall(read_configs or core.configs, configs)
   if not ok then return nil, config end
   return { name = name, config = config, partitions = partitions, given = configs, policy = policy }
 end
 
 --- Checks definitions of topics in the file `path`, { name = {configs}, ... }: each as { name=, config={dotted name = value}, partitions=,
---- given=, policy={name=, text=} or nil }, sorted. nil, message.
-function script.definitions(topics, path)
+--- given=, policy={name=, text=} or nil }, sorted. `read_configs` tells what configs mean, and raises. nil, message.
+function script.definitions(topics, path, read_configs)
   local list = {}
   for name, given in pairs(topics) do
     if type(name) ~= "string" then return nil, ("names of topics are strings, got a %s"):format(type(name)) end
@@ -100,7 +100,7 @@ function script.definitions(topics, path)
     if name == offsets.TOPIC then return nil, ("topic '%s': it is the store's own"):format(name) end
     local legal, why = core.check_topic_name(name)
     if not legal then return nil, why end
-    local definition, message = definition_of(name, given, path)
+    local definition, message = definition_of(name, given, path, read_configs)
     if not definition then return nil, ("topic '%s': %s"):format(name, message) end
     list[#list + 1] = definition
   end
@@ -186,12 +186,12 @@ local function to_read(given, names, definitions)
   return list
 end
 
-local function fill(self, given)
+local function fill(self, given, read_configs)
   local ok, message = check_fields(given)
   if not ok then return nil, message end
   local names, defined = split(given.topics or {})
   if not names then return nil, defined end
-  self.definitions, message = script.definitions(defined, self.path)
+  self.definitions, message = script.definitions(defined, self.path, read_configs)
   if not self.definitions then return nil, message end
   self.reads, message = to_read(given, names, self.definitions)
   if not self.reads then return nil, message end
@@ -204,11 +204,11 @@ local function fill(self, given)
 end
 
 --- A script for `sediment run`: its functions and settings by their names, `definitions` of topics, `reads` {names}. nil, message.
-function script.load(path, arguments, print_line)
+function script.load(path, arguments, print_line, read_configs)
   local given, chunk = script.evaluate(path, arguments, print_line)
   if not given then return nil, chunk end
   local self = setmetatable({ path = path, chunk = chunk, handler = function(raised) return locate(chunk, raised) end }, Script)
-  local ok, message = fill(self, given)
+  local ok, message = fill(self, given, read_configs)
   if not ok then return nil, chunk .. ": " .. message end
   return self
 end

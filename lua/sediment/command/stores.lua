@@ -3,6 +3,7 @@
 -- Nothing runs in the background of a command: it knows only the configs that the store keeps, not the `defaults` that the store's programs
 -- give, and by others than theirs nothing may be deleted.
 local sediment = require "sediment"
+local core = require "sediment.core"
 
 local stores = {}
 
@@ -12,7 +13,7 @@ local function exists(path)
   return f ~= nil
 end
 
---- The folder: --store, else SEDIMENT_STORE, else the working directory if it is one. nil, message, "usage".
+--- The folder, or a cluster's address: --store, else SEDIMENT_STORE, else the working directory if it is one. nil, message, "usage".
 function stores.path(given)
   local path = given.store or os.getenv "SEDIMENT_STORE"
   if path and path ~= "" then return path end
@@ -24,6 +25,14 @@ end
 function stores.exist(given)
   local path = stores.path(given)
   return path ~= nil and exists(path)
+end
+
+--- What tells what configs of the store's topics mean: a cluster has more of them.
+function stores.configs(given)
+  local path = stores.path(given) or ""
+  local there, configs = false, nil
+  if path:find "^kafka://" then there, configs = pcall(require, "sediment.kafka.configs") end
+  return there and configs.read or core.configs
 end
 
 -- A partition's folder is taken for a store now and then.

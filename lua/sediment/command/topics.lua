@@ -10,13 +10,18 @@ function topics.define(command)
   arguments.store(command)
 end
 
+-- A cluster does not tell all of it.
+local function grouped(n) return n and text.grouped(n) or "-" end
+local function size(n) return n and text.size(n) or "-" end
+local function percent(ratio) return ratio and ("%.0f%%"):format(ratio * 100) or "-" end
+
 local function row_of(name, stats, config)
   local partitions, records, bytes, segments = 0, 0, 0, 0
   for _, s in pairs(stats.partitions) do
-    partitions, bytes, segments = partitions + 1, bytes + s.size, segments + s.segments
+    partitions, bytes, segments = partitions + 1, s.size and bytes + s.size, s.segments and segments + s.segments
     records = records + s.log_end_offset - s.log_start_offset
   end
-  return { name, text.grouped(partitions), text.grouped(segments), text.grouped(records), text.size(bytes), config["cleanup.policy"] }
+  return { name, text.grouped(partitions), grouped(segments), text.grouped(records), size(bytes), config["cleanup.policy"] }
 end
 
 local function list(store)
@@ -39,8 +44,8 @@ local function print_partitions(stats)
   local rows = { { "partition", "log start", "log end", "durable", "segments", "size", "dirty" } }
   for p = 0, #stats.partitions do
     local s = stats.partitions[p]
-    rows[#rows + 1] = { ("%d"):format(p), text.grouped(s.log_start_offset), text.grouped(s.log_end_offset), text.grouped(s.durable_offset),
-                        text.grouped(s.segments), text.size(s.size), ("%.0f%%"):format(s.dirty_ratio * 100) }
+    rows[#rows + 1] = { ("%d"):format(p), text.grouped(s.log_start_offset), text.grouped(s.log_end_offset), grouped(s.durable_offset),
+                        grouped(s.segments), size(s.size), percent(s.dirty_ratio) }
   end
   text.print_rows(rows, { true, true, true, true, true, true, true })
 end

@@ -50,7 +50,8 @@ local function replication_of(value)
   error("config 'replication': " .. check.shown(value) .. " is not a number of replicas, from 1 to 32767", 0)
 end
 
-local function read(given)
+--- What a table of configs means: { dotted name = value }, partitions, replication, each nil when it is not in there. Mistakes are raised.
+function configs.read(given)
   local ours, values, replication = {}, {}, nil
   for name, value in pairs(given) do
     local full = dotted(name)
@@ -65,10 +66,10 @@ local function read(given)
   return values, partitions, replication
 end
 
---- What a table of configs means: { dotted name = value }, partitions, replication, each nil when it is not in there. Mistakes are raised.
+--- The same of a method's argument.
 function configs.take(method, given)
   if type(given) ~= "table" then check.refuse(method, 2, "config: table expected, got " .. type(given), 2) end
-  return read(given)
+  return configs.read(given)
 end
 
 --- Values as Kafka takes them.

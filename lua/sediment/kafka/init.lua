@@ -31,6 +31,8 @@ for name, f in pairs { topic = topics.open, stats = topics.all_stats, groups = g
   core.store[name] = method(name, f)
 end
 core.store.maintain = unsupported("store", "maintain", "brokers do what is due by themselves")
+core.store.policy = unsupported("store", "policy", "what is kept of a topic is the brokers' affair")
+core.store.policies = unsupported("store", "policies", "what is kept of a topic is the brokers' affair")
 core.store.import = unsupported("store", "import", "files are the brokers' affair")
 core.store.backup = unsupported("store", "backup", "files are the brokers' affair")
 core.store.verify = unsupported("store", "verify", "files are the brokers' affair; what is read is checked as it comes")
