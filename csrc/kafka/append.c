@@ -100,15 +100,15 @@ static rd_kafka_resp_err_t produce_known(sdk_append *a, const sdk_record *r) {
 
 enum { LOOK_MS = 1000 };                  /* for what is missing */
 
-static int check(const sdk_record *r) {
-  if (r->timestamp == 0) return sdm_fail(SDM_UNSUPPORTED, "a timestamp of 0 cannot be sent: librdkafka takes it for the time it is");
-  if (r->timestamp < -1) return sdm_fail(SDM_INVALID_TIMESTAMP, "timestamp %lld: -1, which means none, or more expected", (long long)r->timestamp);
+int sdk_check_timestamp(int64_t ms) {
+  if (ms == 0) return sdm_fail(SDM_UNSUPPORTED, "a timestamp of 0 cannot be sent: librdkafka takes it for the time it is");
+  if (ms < -1) return sdm_fail(SDM_INVALID_TIMESTAMP, "timestamp %lld: -1, which means none, or more expected", (long long)ms);
   return 0;
 }
 
 int sdk_append_add(sdk_append *a, const sdk_record *record) {
   enum { TURN_MS = 20 };
-  int rc = check(record);
+  int rc = sdk_check_timestamp(record->timestamp);
   if (rc < 0) {
     sdk_headers_free((sdk_headers *)(uintptr_t)record->headers);
     return rc;

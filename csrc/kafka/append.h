@@ -22,9 +22,12 @@ int32_t sdk_next_partition(sdk_client *c, int32_t partitions);                /*
 /* codec: 0 to 4, none gzip snappy lz4 zstd. SDM_UNSUPPORTED: one that librdkafka was built without. */
 int sdk_append_new(sdk_client *c, const char *topic, int codec, sdk_append **out);
 
+/* SDM_UNSUPPORTED (0, which librdkafka takes for now), SDM_INVALID_TIMESTAMP: what sdk_append_add would say. */
+int sdk_check_timestamp(int64_t ms);
+
 /* Hands a record over; its bytes are copied, its headers taken, also on failure. Of it, key, value, timestamp, headers and partition count.
-** Waits while too many records are under way. SDM_UNKNOWN_TOPIC, SDM_UNKNOWN_PARTITION, SDM_TOO_LARGE, SDM_TIMEOUT, SDM_UNAVAILABLE,
-** SDM_UNSUPPORTED (a timestamp of 0, which librdkafka takes for now). */
+** Waits while too many records are under way. SDM_UNKNOWN_TOPIC, SDM_UNKNOWN_PARTITION, SDM_TOO_LARGE, SDM_TIMEOUT, SDM_UNAVAILABLE, and
+** as sdk_check_timestamp. */
 int sdk_append_add(sdk_append *a, const sdk_record *record);
 
 /* 1: all that were added are in the log; 0: not yet, after slice_ms. A failure is the first of them, when none is under way any more; its message

@@ -123,8 +123,19 @@ static int choose(sdkl_topic *t, size_t count, int32_t *out) {
   return 0;
 }
 
+/* What one record could be refused for is looked for in all of them, before any is sent. */
+static int check_all(const sdkl_topic *t, size_t count) {
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < count; i++) {
+    rc = sdk_check_timestamp(t->gathered.records[i].timestamp);
+    if (rc < 0) return sdm_fail_within(rc, "record %zu: ", i + 1);
+  }
+  return rc;
+}
+
 static int add_all(sdkl_topic *t, sdkl_append *a, size_t count, int32_t partition) {
-  int rc = partition == SDM_ANY_PARTITION ? choose(t, count, &partition) : 0;
+  int rc = check_all(t, count);
+  if (rc == 0 && partition == SDM_ANY_PARTITION) rc = choose(t, count, &partition);
   for (size_t i = 0; rc == 0 && i < count; i++) rc = add(a->append, &t->gathered.records[i], partition);
   return rc;
 }

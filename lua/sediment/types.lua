@@ -53,6 +53,8 @@
 ---@field options? table<string, sediment.value> store options under Kafka's broker names, such as ["log.cleaner.dedupe.buffer.size"]
 ---@field clock? fun(): integer the time in milliseconds, instead of the machine's (os.time() is in seconds). What it raises comes out of
 ---the method that asked. Reading does not ask: earliest, latest, offset_for_time, records, segments, config, describe, topics, partitions
+---@field timeout_ms? integer of a Kafka cluster ("kafka://host:port", docs/kafka-cluster.md) alone: how long a call may wait for it,
+---default 30000; `options` are librdkafka's settings then
 
 -- ---- stores ----
 

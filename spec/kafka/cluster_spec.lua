@@ -268,6 +268,8 @@ describe("a cluster", function()
       assert.equal(1, last - first)
       fails("invalid_record", topic:append_batch { { key = "a" }, { key = "b" }, { key = "c" }, { key = "d" }, { key = "e" } })
       fails("invalid_record", topic:append_batch {})
+      fails("unsupported", topic:append_batch({ { value = "x" }, { value = "y", timestamp = 0 } }, { partition = 2 }))
+      assert.equal(0, topic:latest(2))
       for _, codec in ipairs { "none", "gzip", "snappy", "lz4", "zstd" } do
         assert(topic:append_batch({ { value = codec }, { value = codec .. "!" } }, { partition = 2, compression = codec }))
       end
