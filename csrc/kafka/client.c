@@ -132,7 +132,7 @@ int sdk_client_probe(sdk_client *c, int timeout_ms, bool *final) {
   rd_kafka_resp_err_t err = rd_kafka_metadata(c->asking, 0, NULL, &metadata, timeout_ms);
   rd_kafka_poll(c->asking, 0);
   *final = err && (c->note.all_down || c->note.code == SDM_UNAUTHORIZED);
-  if (err) return sdk_fail(c, err, NULL, "open the cluster");
+  if (err) return sdk_fail(c, err, NULL, "reach the cluster");
   rd_kafka_metadata_destroy(metadata);
   return sdk_well(c);
 }

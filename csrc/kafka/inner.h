@@ -45,6 +45,9 @@ bool sdk_passes(rd_kafka_resp_err_t err); /* trouble that librdkafka itself goes
 
 void sdk_note_error(sdk_client *c, int err, const char *reason);
 
+/* Where a handle's reading of a partition ends: by its isolation, at the log end or the last stable offset. */
+int sdk_ask_end(sdk_client *c, rd_kafka_t *rk, const char *topic, int32_t partition, int timeout_ms, int64_t *end);
+
 static inline int sdk_well(sdk_client *c) {   /* an answer has come */
   c->note.all_down = false;
   c->note.code = 0;

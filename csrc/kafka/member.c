@@ -149,6 +149,10 @@ int sdk_member_next(sdk_member *m, int timeout_ms, sdk_record *out) {
   return SDK_RECORD;
 }
 
+int sdk_member_end(sdk_member *m, const char *topic, int32_t partition, int timeout_ms, int64_t *end) {
+  return sdk_ask_end(m->client, m->rk, topic, partition, timeout_ms, end);
+}
+
 /* ---- where it stands ---- */
 
 static int not_own(const char *topic, int32_t partition) {

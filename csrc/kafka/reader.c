@@ -150,3 +150,7 @@ int sdk_reader_next(sdk_reader *r, int timeout_ms, sdk_record *out) {
   sdk_well(r->client);
   return SDK_RECORD;
 }
+
+int sdk_reader_end(sdk_reader *r, const char *topic, int32_t partition, int timeout_ms, int64_t *end) {
+  return sdk_ask_end(r->client, r->rk, topic, partition, timeout_ms, end);
+}

@@ -9,7 +9,7 @@
 typedef enum sdk_found {
   SDK_NOTHING,                            /* none came in time */
   SDK_RECORD,
-  SDK_END,                                /* a partition has been read up to its end: the log end, or where a transaction that is open begins */
+  SDK_END,                                /* a partition has been read up to what its leader takes for its end: see sdk_reader_end */
   SDK_ASSIGNED                            /* of a group: other partitions are ours now */
 } sdk_found;
 
@@ -26,5 +26,9 @@ int sdk_reader_stop(sdk_reader *r, const char *topic, int32_t partition);     /*
 ** and the offset that comes next. Of a failure as well, if it is one partition's; else its topic is NULL. SDM_OFFSET_OUT_OF_RANGE, SDM_UNKNOWN_TOPIC, SDM_UNKNOWN_PARTITION,
 ** SDM_CORRUPT. A connection that is lost is no failure: the reader goes on when it is back. */
 int sdk_reader_next(sdk_reader *r, int timeout_ms, sdk_record *out);
+
+/* Where reading a partition ends: the log end, or where a transaction that is open begins. A leader that has just come back may tell an SDK_END too
+** early; this it tells when it knows. SDM_UNKNOWN_TOPIC, SDM_UNKNOWN_PARTITION. */
+int sdk_reader_end(sdk_reader *r, const char *topic, int32_t partition, int timeout_ms, int64_t *end);
 
 #endif

@@ -38,6 +38,7 @@ int sdkl_create_topic(lua_State *L) {
   sdk_setting *configs = sdkl_settings(L, 5, &count);
   sdkl_request *r = sdkl_new_request(L);
   int rc = sdkl_writable(s);
+  if (rc == 0) rc = sdkl_reach(L, s);
   if (rc == 0) rc = sdk_create_topic(s->client, name, partitions, replication, configs, count, &r->request);
   return finish(L, s, r, rc);
 }
@@ -48,6 +49,8 @@ int sdkl_grow_topic(lua_State *L) {
   int32_t partitions = (int32_t)sdml_int(L, 2, 2, "partitions");
   sdkl_request *r = sdkl_new_request(L);
   int rc = sdkl_writable(t->store);
+  if (rc == 0) rc = sdkl_reach(L, t->store);
+  sdkl_topic_check(L, 1);                 /* still open, behind the wait */
   if (rc == 0) rc = sdk_grow_topic(t->store->client, t->name, partitions, &r->request);
   return finish(L, t->store, r, rc);
 }
@@ -60,6 +63,8 @@ int sdkl_set_configs(lua_State *L) {
   sdk_setting *configs = sdkl_settings(L, 2, &count);
   sdkl_request *r = sdkl_new_request(L);
   int rc = sdkl_writable(t->store);
+  if (rc == 0) rc = sdkl_reach(L, t->store);
+  sdkl_topic_check(L, 1);                 /* still open, behind the wait */
   if (rc == 0) rc = sdk_set_configs(t->store->client, t->name, configs, count, &r->request);
   return finish(L, t->store, r, rc);
 }
@@ -71,7 +76,8 @@ int sdkl_describe(lua_State *L) {
   lua_settop(L, 1);
   sdkl_topic *t = sdkl_topic_check(L, 1);
   sdkl_request *r = sdkl_new_request(L);
-  int rc = sdkl_usable(t->store);
+  int rc = sdkl_reach(L, t->store);
+  sdkl_topic_check(L, 1);
   if (rc == 0) rc = sdk_describe_topic(t->store->client, t->name, &r->request);
   if (rc == 0) rc = sdkl_await(L, t->store, r);
   if (rc < 0) return sdml_fail(L, rc);
@@ -113,6 +119,7 @@ int sdkl_store_delete_topic(lua_State *L) {
   sdml_options(L, 3, names, take_if_exists, &if_exists);
   sdkl_request *r = sdkl_new_request(L);
   int rc = sdkl_writable(s);
+  if (rc == 0) rc = sdkl_reach(L, s);
   if (rc == 0) rc = sdk_delete_topic(s->client, name, &r->request);
   if (rc == 0) rc = sdkl_await(L, s, r);
   if (rc == 0) rc = sdkl_try_for(L, s, try_gone, (void *)(uintptr_t)name);

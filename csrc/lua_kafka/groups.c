@@ -7,7 +7,7 @@ int sdkl_groups(lua_State *L) {
   lua_settop(L, 1);
   sdkl_store *s = sdkl_store_check(L, 1);
   sdkl_request *r = sdkl_new_request(L);
-  int rc = sdkl_usable(s);
+  int rc = sdkl_reach(L, s);
   if (rc == 0) rc = sdk_list_groups(s->client, &r->request);
   if (rc == 0) rc = sdkl_await(L, s, r);
   if (rc < 0) return sdml_fail(L, rc);
@@ -39,7 +39,7 @@ int sdkl_group(lua_State *L) {
   lua_settop(L, 2);
   sdkl_store *s = sdkl_store_check(L, 1);
   const char *group = sdml_text(L, 2, 2, "name");
-  int rc = sdkl_usable(s);
+  int rc = sdkl_reach(L, s);
   if (rc == 0) rc = describe(L, s, group, &members, &dead);
   sdkl_request *r = sdkl_new_request(L);
   if (rc == 0) rc = sdk_group_commits(s->client, group, &r->request);
@@ -71,6 +71,7 @@ int sdkl_delete_group(lua_State *L) {
   const char *group = sdml_text(L, 2, 2, "name");
   sdkl_request *r = sdkl_new_request(L);
   int rc = sdkl_writable(s);
+  if (rc == 0) rc = sdkl_reach(L, s);
   if (rc == 0) rc = sdk_delete_group(s->client, group, &r->request);
   if (rc == 0) rc = sdkl_await(L, s, r);
   if (rc < 0) return sdml_fail(L, rc);

@@ -2,6 +2,7 @@
 **
 ** It ends at the log end that there was at the call, or before a transaction that is open. That the last offsets there may have no record, being
 ** a transaction's markers or what it has aborted, is no trouble: librdkafka tells when a partition has been read up to its end, and where that is.
+** But a leader that has just come back may take an older offset for it: one before the end that is looked for is asked after.
 */
 #include "base/clock.h"
 #include "lua_kafka/sdkl.h"
@@ -83,6 +84,26 @@ static int no_answer(const sdkl_reader *r) {
   return rc < 0 ? rc : sdm_fail(SDM_TIMEOUT, "read partition %d: no answer in time", (int)r->partition);
 }
 
+typedef struct ending {
+  sdkl_reader *reader;
+  int64_t end;
+} ending;
+
+static int try_end(sdkl_store *s, void *of, int timeout_ms) {
+  ending *e = of;
+  (void)s;
+  if (!e->reader->reader || !e->reader->topic->name) return sdm_fail(SDM_CLOSED, "the reader or its topic is closed");
+  return sdk_reader_end(e->reader->reader, e->reader->topic->name, e->reader->partition, timeout_ms, &e->end);
+}
+
+/* Whether an end that was told before `to` is one: 1, 0, or a failure. */
+static int is_end(lua_State *L, sdkl_reader *r) {
+  ending e = { r, 0 };
+  if (r->position >= r->to) return 1;
+  int rc = sdkl_try_for(L, r->store, try_end, &e);
+  return rc < 0 ? rc : r->position >= e.end;
+}
+
 /* SDK_RECORD and a record; SDK_NOTHING at the end, or when none came in time; or a failure. */
 static int advance(lua_State *L, sdkl_reader *r, sdk_record *record) {
   if (!r->reader || r->position >= r->to) return SDK_NOTHING;
@@ -97,8 +118,10 @@ static int advance(lua_State *L, sdkl_reader *r, sdk_record *record) {
     }
     if (rc == SDK_END) {
       r->position = later(record->offset, r->position);
-      r->at_end = true;
-      if (!r->follows || r->position >= r->to) return SDK_NOTHING;
+      rc = is_end(L, r);
+      if (rc < 0) return rc;
+      r->at_end = rc == 1;
+      if (r->at_end && (!r->follows || r->position >= r->to)) return SDK_NOTHING;
       until = limit(r);
     }
   } while (sdkl_goes_on(L, r->store, 0, until) && r->reader);

@@ -47,6 +47,8 @@ int sdkl_writable(const sdkl_store *s);                        /* ... or SDM_REA
 typedef int sdkl_try(sdkl_store *s, void *of, int timeout_ms);
 int sdkl_try_for(lua_State *L, sdkl_store *s, sdkl_try *f, void *of);          /* ... tried until it succeeds, fails for good, or the store's time is over */
 bool sdkl_goes_on(lua_State *L, sdkl_store *s, int rc, int64_t until);         /* after a slice: whether it is not over. Raises use after close */
+/* 0 once a broker answers. A request waits in librdkafka for one, trying to connect without a pause: so this is done before. Runs hooks. */
+int sdkl_reach(lua_State *L, sdkl_store *s);
 int64_t sdkl_patience(const sdkl_store *s);                                    /* until when to wait, beginning now */
 
 typedef struct sdkl_request {

@@ -219,6 +219,26 @@ static int source_seek(lua_State *L) {
   return push_true(L, rc < 0 ? rc : sdkl_try_for(L, o->store, try_seek, &a));
 }
 
+static int try_end(sdkl_store *s, void *of, int timeout_ms) {
+  asking *a = of;
+  sdkl_source *o = a->source;
+  (void)s;
+  if (o->member) return sdk_member_end(o->member, a->place.topic, a->place.partition, timeout_ms, &a->place.offset);
+  if (o->reader) return sdk_reader_end(o->reader, a->place.topic, a->place.partition, timeout_ms, &a->place.offset);
+  return sdm_fail(SDM_CLOSED, "the consumer is closed");
+}
+
+/* source:log_end(topic, partition) -> where reading it ends | nil, message, code */
+static int source_log_end(lua_State *L) {
+  sdkl_source *o = self(L);
+  asking a = { o, { .topic = luaL_checkstring(L, 2), .partition = (int32_t)sdml_int(L, 3, 3, "partition") } };
+  int rc = sdkl_usable(o->store);
+  if (rc == 0) rc = sdkl_try_for(L, o->store, try_end, &a);
+  if (rc < 0) return sdml_fail(L, rc);
+  sdml_pushint(L, a.place.offset);
+  return 1;
+}
+
 /* source:pause(topic, partition, paused), of a member */
 static int source_pause(lua_State *L) {
   sdkl_source *o = self(L);
@@ -284,7 +304,7 @@ static int source_commit(lua_State *L) {
 
 void sdkl_open_source(lua_State *L) {
   static const luaL_Reg methods[] = {
-    { "next", source_next }, { "start", source_start }, { "stop", source_stop }, { "assignment", source_assignment }, { "seek", source_seek },
+    { "next", source_next }, { "start", source_start }, { "stop", source_stop }, { "assignment", source_assignment }, { "seek", source_seek }, { "log_end", source_log_end },
     { "pause", source_pause }, { "committed", source_committed }, { "commit", source_commit }, { "close", source_close }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = { { "__gc", source_gc }, { "__close", source_close }, { NULL, NULL } };

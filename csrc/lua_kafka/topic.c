@@ -156,11 +156,14 @@ static int topic_latest(lua_State *L) {
   return 1;
 }
 
-/* core.bounds(topic, partition) -> log start offset, log end offset | nil, message, code */
+/* core.bounds(topic, partition [, ms]) -> log start offset, log end offset | nil, message, code. With ms one try that takes no longer. */
 int sdkl_bounds(lua_State *L) {
   int64_t start, end;
   sdkl_topic *t = sdkl_topic_check(L, 1);
-  int rc = sdkl_try_bounds(L, t, (int32_t)sdml_int(L, 2, 2, "partition"), &start, &end);
+  int32_t partition = (int32_t)sdml_int(L, 2, 2, "partition");
+  int ms = lua_isnoneornil(L, 3) ? 0 : (int)sdml_int(L, 3, 3, "ms"), rc = sdkl_usable(t->store);
+  if (rc == 0 && ms > 0) rc = sdk_bounds(t->store->client, t->name, partition, ms, &start, &end);
+  else if (rc == 0) rc = sdkl_try_bounds(L, t, partition, &start, &end);
   if (rc < 0) return sdml_fail(L, rc);
   sdml_pushint(L, start);
   sdml_pushint(L, end);

@@ -28,6 +28,17 @@ int sdkl_try_for(lua_State *L, sdkl_store *s, sdkl_try *f, void *of) {
   }
 }
 
+static int try_reach(sdkl_store *s, void *of, int timeout_ms) {
+  bool final;
+  (void)of;
+  return sdk_client_probe(s->client, timeout_ms, &final);
+}
+
+int sdkl_reach(lua_State *L, sdkl_store *s) {
+  int rc = sdkl_usable(s);
+  return rc < 0 ? rc : sdkl_try_for(L, s, try_reach, NULL);
+}
+
 /* ---- requests ---- */
 
 static void end_request(sdkl_request *r) {

@@ -66,10 +66,11 @@ function Feed:place(topic, p)
   return nil, other:format(self.group, topic, p), "fenced"
 end
 
-function Feed:bounds(topic, p)
+--- Where a partition begins and ends; with `ms`, one try that takes no longer.
+function Feed:bounds(topic, p, ms)
   local handle, message, code = self:topic(topic)
   if not handle then return nil, message, code end
-  return core.bounds(handle, p)
+  return core.bounds(handle, p, ms)
 end
 
 --- The handle of a topic.
@@ -144,7 +145,7 @@ end
 local function note_end(self, topic, p, offset)
   local place = place_at(self, topic, p)
   if not place then return end
-  place.at_end, place.failure = true, nil
+  place.at_end, place.sure, place.failure = true, false, nil
   if place.waiting == 0 then place.position = offset end
 end
 
@@ -244,18 +245,34 @@ local function unsettled(self)
   end
 end
 
+-- A leader that has just come back may tell an end too early. Before "there is nothing" is said, each end is held against what the leader
+-- knows: whether all are. nil, message, code.
+local function are_ends(self)
+  local good = true
+  for _, place in ipairs(self.places) do
+    if place.at_end and not place.sure and not place.paused then
+      local log_end, message, code = self.source:log_end(place.topic, place.partition)
+      if not log_end then return nil, message, code end
+      place.sure = place.position >= log_end
+      place.at_end = place.sure
+      good = good and place.sure
+    end
+  end
+  return good
+end
+
 -- A partition that does not answer is asked after now and then: its topic may be gone.
 local function missing(self, place, began)
   local waited = core.monotonic_ms() - began
   if not place or waited < self.asked + ASK_MS then return false end
   self.asked = waited
-  local start, message, code = self:bounds(place.topic, place.partition)
+  local start, message, code = self:bounds(place.topic, place.partition, ASK_MS / 2)
   if not start and (code == "unknown_topic" or code == "unknown_partition") then return true, message, code end
   return false
 end
 
 local function no_answer(self, place)
-  local start, message, code = self:bounds(place.topic, place.partition)
+  local start, message, code = self:bounds(place.topic, place.partition, 1)
   if not start then return nil, message, code end
   return nil, ("%s-%d: no records, and no end, within timeout_ms"):format(place.topic, place.partition), "timeout"
 end
@@ -276,10 +293,12 @@ function Feed:poll(max, timeout_ms)
     local left = (place and patience or until_ms) - core.monotonic_ms()
     if left <= 0 then
       if place then return no_answer(self, place) end
-      return list
+      local good
+      good, message, code = are_ends(self)
+      if good ~= false then return good and list, message, code end
     end
     local came
-    came, message, code = wait(self, left)
+    came, message, code = wait(self, math.max(left, 0))
     if came == nil then return nil, message, code end
   end
 end
