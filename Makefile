@@ -270,12 +270,13 @@ rockspec-check:  ## the rockspecs against the tree
 list-kafka-sources:
 	@printf '%s\n' $(sort $(KAFKA_OBJ:$(O)/obj/%.o=csrc/%.c) $(KAFKA_LUA))
 
-# Kafka's own code and a broker as the judges (spec/kafka/README.md); needs a JDK 17, Maven, Python and kcat.
+# Kafka's own code and a broker as the judges (spec/kafka/README.md); needs a JDK 17, Maven, Python, kcat and librdkafka.
 N    ?= 300
 SEED ?= 1
 kafka: all  ## random scripts through Kafka and through Sediment, then the broker tests (N=300 SEED=1 LUA=lua5.4: both Luas without it)
 	@sh tools/check-numbers.sh N '$(N)' SEED '$(SEED)'
 	@sh tools/install-deps.sh kafka
+	@$(MAKE) -s all
 	@LUA54='$(LUA54)' LUAJIT='$(LUAJIT)' LUA='$(if $(findstring command,$(origin LUA)),$(LUA))' sh tools/run-kafka.sh '$(N)' '$(SEED)'
 
 # ---- using it ----

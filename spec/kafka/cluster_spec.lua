@@ -634,6 +634,25 @@ describe("a cluster", function()
       assert.is_true(took < 4000, took)
     end)
 
+    it("is unauthorized when it refuses the login, or what one wants to do", function()
+      local login = assert(os.getenv "SEDIMENT_LOGIN")
+      local function settings(password)
+        return { ["security.protocol"] = "sasl_plaintext", ["sasl.mechanism"] = "PLAIN", ["sasl.username"] = "alice",
+                 ["sasl.password"] = password }
+      end
+      local took = elapsed(function()
+        local message = fails("unauthorized", sediment.open("kafka://" .. login, { timeout_ms = 20000, options = settings "wrong" }))
+        assert.matches("[Aa]uthentication", message)
+      end)
+      assert.is_true(took < 5000, took)
+      local _, _, name = topic_of()
+      local store = assert(sediment.open("kafka://" .. login, { timeout_ms = 3000, options = settings "secret" }))
+      stores[#stores + 1] = store
+      fails("unauthorized", store:topic(name))
+      fails("unauthorized", store:topic(fresh(), {}))
+      fails("unauthorized", store:delete_topic(name))
+    end)
+
     it("says unknown_topic of one that was deleted meanwhile, and goes on when it is made anew", function()
       local topic, store, name = topic_of()
       topic:append("k", "v")

@@ -10,7 +10,7 @@ local Feed = {}
 Feed.__index = Feed
 
 local SLICE_MS, LOOK_MS = 200, 10000      -- between hooks; between looks for new partitions, without a group
-local ASK_MS = 1000                       -- between looks whether a silent partition is there at all
+local ASK_MS, IDLE_ASK_MS = 1000, 3000    -- between looks whether a silent partition is there at all; where all were read
 local MAX_BYTES = 50 * 1024 * 1024        -- Kafka's fetch.max.bytes
 
 -- ------------------------------------------------------------------------------------------------------------------------------ places
@@ -261,11 +261,13 @@ local function are_ends(self)
   return good
 end
 
--- A partition that does not answer is asked after now and then: its topic may be gone.
-local function missing(self, place, began)
-  local waited = core.monotonic_ms() - began
-  if not place or waited < self.asked + ASK_MS then return false end
-  self.asked = waited
+-- A partition that tells nothing is asked after now and then, for its topic may be gone: one that was not read up to its end, else each in
+-- turn.
+local function is_missing(self, place)
+  local now = core.monotonic_ms()
+  if now - self.asked_ms < (place and ASK_MS or IDLE_ASK_MS) or not self.places[1] then return false end
+  self.asked_ms, self.turn = now, self.turn % #self.places + 1
+  place = place or self.places[self.turn]
   local start, message, code = self:bounds(place.topic, place.partition, ASK_MS / 2)
   if not start and (code == "unknown_topic" or code == "unknown_partition") then return true, message, code end
   return false
@@ -281,14 +283,13 @@ end
 function Feed:poll(max, timeout_ms)
   local began = core.monotonic_ms()
   local until_ms, patience = began + timeout_ms, began + math.max(timeout_ms, core.timeout_ms(self.store))
-  self.asked = 0
   while true do
     local list, message, code = self:look(max)
     if not list or #list > 0 then return list, message, code end
     message, code = failure(self)
     if message then return nil, message, code end
     local place = unsettled(self)
-    local gone, why, what = missing(self, place, began)
+    local gone, why, what = is_missing(self, place)
     if gone then return nil, why, what end
     local left = (place and patience or until_ms) - core.monotonic_ms()
     if left <= 0 then
@@ -432,7 +433,7 @@ function Feed.open(store, given)
     store = store, group = given.group, reset = given.reset, wanted = {}, handles = {},
     places = {}, by_topic = {}, missing = {},             -- missing: topic -> { message, code }
     ready = {}, next = 1,                                  -- records that were met and not given yet, from `next` on
-    epoch = 0, joined = false, looked_ms = 0, asked = 0, closed = false,
+    epoch = 0, joined = false, looked_ms = 0, asked_ms = core.monotonic_ms(), turn = 0, closed = false,
   }, Feed)
   for _, name in ipairs(given.topics) do self.wanted[name] = true end
   local done, message, code = check_topics(self)
