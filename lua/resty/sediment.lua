@@ -74,6 +74,10 @@ function Store:__tostring() return Store.__name .. " (" .. self.path .. ")" end
 ---@return string? message
 ---@return sediment.code? code
 local function open(path, options)
+  if type(path) == "string" and path:find "^kafka://" then
+    local why = ": there is no store on a Kafka cluster for nginx yet; `sediment` has one, whose calls block the worker"
+    return nil, path .. why, "unsupported"
+  end
   if phase.is_init() then
     if type(path) ~= "string" then error("bad argument #1 to 'open' (path: string expected, got " .. type(path) .. ")", 2) end
     return setmetatable({ path = path, options = options }, Store)
