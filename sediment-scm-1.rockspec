@@ -206,6 +206,7 @@ build = {
     ["sediment.metrics"] = "lua/sediment/metrics.lua",
     ["sediment.offsets"] = "lua/sediment/offsets.lua",
     ["sediment.policy_types"] = "lua/sediment/policy_types.lua",
+    ["sediment.report_types"] = "lua/sediment/report_types.lua",
     ["sediment.share"] = "lua/sediment/share.lua",
     ["sediment.table"] = "lua/sediment/table.lua",
     ["sediment.table_index"] = "lua/sediment/table_index.lua",

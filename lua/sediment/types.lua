@@ -1,5 +1,6 @@
 ---@meta
--- Annotations (LuaCATS) and reference of what the C module offers. Nothing requires this file.
+-- Annotations (LuaCATS) and reference of what the C module offers; report_types.lua has what maintenance and verification report. Nothing
+-- requires this file.
 --
 -- Common to all methods
 --   * A runtime failure is returned as nil, message, code. `code` is one of sediment.code and part of the contract; the text is not.
@@ -102,22 +103,6 @@ function store:delete_topic(name, options) end
 ---@return sediment.code? code `exists`, `not_found`, `corrupt`, `unsupported`, `busy`, `readonly`, `unknown_partition`, `disk_full`, `io`
 function store:import(topic_name, dir, options) end
 
----@class sediment.maintain_report
----@field rolled integer segments rolled by age
----@field sealed integer stages written to their segments
----@field segments integer segments that retention took
----@field bytes integer their bytes
----@field cleaned integer partitions cleaned
----@field tombstones_removed integer
----@field expired integer keys that policy scripts deleted: tombstones appended
----@field corrupt integer batches with a bad checksum that cleaning met: their partition is left as it was
----@field uncleanable integer compacted partitions that could not be cleaned, for damage or a failure
----@field files_deleted integer files whose deletion delay was over
----@field flushed integer partitions made durable
----@field failed integer partitions on which something failed
----@field offsets_expired integer commits of consumer groups that nobody uses any more, and of topics that are gone
----@field reason? string what failed last
-
 ---Does at once what is due at `now`, whatever the check intervals: roll, retention, cleaning, delayed deletion, flush.
 ---@param options? { now?: integer }
 ---@return sediment.maintain_report? report
@@ -147,27 +132,6 @@ function store:metrics() end
 ---@return string? message
 ---@return sediment.code? code `exists`, `not_found`, `busy`, `io`, `disk_full`
 function store:backup(path) end
-
----@class sediment.problem
----@field topic? string nil: of a file of the store's own
----@field partition? integer
----@field file string its path
----@field position? integer of a byte in it
----@field offset? integer from which records are affected
----@field code sediment.code `corrupt`; `not_found`, `io`, `unsupported`
----@field message string
----@field harm "data"|"derived" records; or an index or another side file, which the next opening makes anew
-
----@class sediment.verify_report
----@field ok boolean there are no problems
----@field topics integer that were looked at
----@field partitions integer
----@field segments integer
----@field batches integer that are whole
----@field records integer in them, and staged
----@field bytes integer of those batches
----@field problems sediment.problem[] at most 1,000
----@field dropped integer problems beyond those
 
 ---Reads everything: checksums, records, offsets, indexes, digests, the small files. It never writes and holds no lock; appends, retention
 ---and cleaning go on and are no findings. A problem does not end it: it goes on behind the damage.
@@ -470,18 +434,6 @@ function topic:flush(p) end
 ---@return string? message
 ---@return sediment.code? code `readonly`, `io`; `policy`: the topic's policy script failed, and what it would have decided of stays
 function topic:retain(options) end
-
----@class sediment.compact_report
----@field partitions integer cleaned; 0: there was nothing to do
----@field records_read integer
----@field records_written integer
----@field bytes_read integer
----@field bytes_written integer
----@field tombstones_removed integer
----@field keyless_dropped integer records without key, which compaction drops as Kafka does
----@field expired integer keys that a policy script deleted: tombstones appended
----@field corrupt integer batches with a bad checksum: their partition is left as it was
----@field seconds number
 
 ---Cleans the partitions whose dirty ratio is above min.cleanable.dirty.ratio; with force=true all. The active segment is never cleaned
 ---(roll first to reach it) and min.compaction.lag.ms always holds.
