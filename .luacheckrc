@@ -5,7 +5,7 @@ exclude_files = { "build/", "lua_modules/" }
 
 files["spec/"] = { std = "max+busted" }
 files["spec/kafka/"] = { std = "max" }
-files["spec/kafka/cluster_spec.lua"] = { std = "max+busted" }
+files["spec/kafka/*_spec.lua"] = { std = "max+busted" }
 files["bin/sediment"] = { globals = { "_" } }      -- to a shell the beginning of its part
 files["lua/resty/"] = { std = "ngx_lua" }
 files["examples/nginx/"] = { std = "ngx_lua" }

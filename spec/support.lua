@@ -66,9 +66,13 @@ end
 
 --- Starts a Lua program with the path of a store, as support.path gives it, in arg[1]: a pipe with what it says on both streams, and then
 --- "status N"; and its process's number. cleanup waits for its end.
-function support.start(path, text)
-  local command = disk.script(path .. "/../other.lua", text)
-  local pipe = assert(io.popen(([[exec 2>&1; sh -c 'echo $$; exec "$@"' sh %s '%s'; echo "status $?"]]):format(command, path)))
+function support.start(path, text) return support.launch(path .. "/../other.lua", text, path) end
+
+--- The same with a script at that path, and any arguments.
+function support.launch(script, text, ...)
+  local command = disk.script(script, text)
+  for _, argument in ipairs { ... } do command = command .. " '" .. argument .. "'" end
+  local pipe = assert(io.popen(([[exec 2>&1; sh -c 'echo $$; exec "$@"' sh %s; echo "status $?"]]):format(command)))
   processes[#processes + 1] = pipe
   return pipe, assert(tonumber(pipe:read "*l"))
 end

@@ -39,7 +39,9 @@ for lua in $luas; do
     part "groups, $lua" env LUA="$lua" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/groups "$LUA"'
     part "survivors, $lua" env LUA="$lua" SEED="$seed" sh -c 'eval "$(sh tools/env.sh "$LUA")"; exec spec/kafka/survivors --lua "$LUA" --n 30 --seed "$SEED"'
     part "brokers, $lua" spec/kafka/brokers "$lua"
+    part "contract, $lua" spec/kafka/contract "$lua"
     part "cluster, $lua" spec/kafka/cluster "$lua"
+    part "replicated, $lua" spec/kafka/replicated "$lua"
 done
 part "stores of the specs" spec/kafka/leftovers $luas
 

@@ -15,6 +15,7 @@ struct sdk_append {
   rd_kafka_t *producer;
   int codec;
   bool held;                              /* by the caller */
+  int64_t until;                          /* the caller's patience */
   size_t under_way, delivered;
   sdk_appended result;
   rd_kafka_resp_err_t err;                /* of the first that failed */
@@ -66,6 +67,7 @@ int sdk_append_new(sdk_client *c, const char *topic, int codec, sdk_append **out
   a->producer = producer;
   a->codec = codec;
   a->held = true;
+  a->until = sdm_monotonic_ms() + c->timeout_ms;
   sdk_client_hold(c);
   *out = a;
   return 0;
@@ -89,13 +91,19 @@ static rd_kafka_resp_err_t produce(sdk_append *a, const sdk_record *r) {
   return err;
 }
 
-/* A topic that was made, or grew, since the producer asked for it is asked for again, once. */
+/* A topic that was made, or grew, since the producer asked for it is asked for again: once, and as long as brokers may differ about it. */
 static rd_kafka_resp_err_t produce_known(sdk_append *a, const sdk_record *r) {
+  enum { TURN_MS = 20 };
+  int64_t since = sdm_monotonic_ms();
   rd_kafka_resp_err_t err = produce(a, r);
   int code = sdk_code(err);
   if (code != SDM_UNKNOWN_TOPIC && code != SDM_UNKNOWN_PARTITION) return err;
-  sdk_refresh_topic(a->client, a->topic);
-  return produce(a, r);
+  while (true) {
+    sdk_refresh_topic(a->client, a->topic);
+    err = produce(a, r);
+    if (!sdk_client_settles(a->client, sdk_code(err), since)) return err;
+    rd_kafka_poll(a->producer, TURN_MS);
+  }
 }
 
 enum { LOOK_MS = 1000 };                  /* for what is missing */
@@ -130,9 +138,17 @@ int sdk_append_add(sdk_append *a, const sdk_record *record) {
 
 /* ---- waiting ---- */
 
+static int failure(sdk_append *a) {
+  int code = sdk_fail_at(a->client, a->err, "append to ", a->topic, a->failed, LOOK_MS);
+  int64_t left = a->until - sdm_monotonic_ms();
+  if (code != SDM_TIMEOUT || a->failed < 0 || left < 1) return code;
+  int known = sdk_fail_by_replicas(a->client, "append to ", a->topic, a->failed, left < LOOK_MS ? (int)left : LOOK_MS);
+  return known < 0 ? known : sdk_fail_at(a->client, a->err, "append to ", a->topic, a->failed, LOOK_MS);
+}
+
 static int verdict(sdk_append *a, sdk_appended *out) {
   if (a->err) {
-    int code = sdk_fail_at(a->client, a->err, "append to ", a->topic, a->failed, LOOK_MS);
+    int code = failure(a);
     bool open = a->maybe && (code == SDM_TIMEOUT || code == SDM_UNAVAILABLE || code == SDM_IO);
     return open ? sdm_fail_within(code, "the record may be in the log, or not: ") : code;
   }

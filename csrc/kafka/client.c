@@ -70,7 +70,7 @@ static int set_number(rd_kafka_conf_t *conf, const char *name, int64_t value) {
 static int64_t within(int64_t low, int64_t n, int64_t high) { return n < low ? low : n > high ? high : n; }
 
 /* That a partition has been read up to its end is told by the answer of a fetch that has waited for more: not for long. A broker that is back is met again within a second, and a topic
-** that is gone is known to be after two. */
+** that is gone is known to be after two. A broker that does not answer is given up early enough to ask another one in time. */
 static int set_defaults(rd_kafka_conf_t *conf, int64_t timeout_ms) {
   static const sdk_setting defaults[] = {
     { "client.id", "sediment" }, { "log_level", "0" }, { "socket.keepalive.enable", "true" }, { "check.crcs", "true" },
@@ -79,7 +79,7 @@ static int set_defaults(rd_kafka_conf_t *conf, int64_t timeout_ms) {
   };
   int rc = 0;
   for (const sdk_setting *s = defaults; rc == 0 && s->name; s++) rc = set(conf, s->name, s->value);
-  if (rc == 0) rc = set_number(conf, "socket.timeout.ms", within(2000, timeout_ms, 60000));
+  if (rc == 0) rc = set_number(conf, "socket.timeout.ms", within(2000, timeout_ms / 3, 20000));
   return rc;
 }
 
@@ -133,6 +133,7 @@ int sdk_client_probe(sdk_client *c, int timeout_ms, bool *final) {
   rd_kafka_poll(c->asking, 0);
   *final = err && (c->note.all_down || c->note.code == SDM_UNAUTHORIZED);
   if (err) return sdk_fail(c, err, NULL, "reach the cluster");
+  sdk_count_brokers(c, metadata);
   rd_kafka_metadata_destroy(metadata);
   return sdk_well(c);
 }
@@ -140,6 +141,14 @@ int sdk_client_probe(sdk_client *c, int timeout_ms, bool *final) {
 void sdk_client_idle(sdk_client *c, int ms) { rd_kafka_poll(c->asking, ms); }
 
 int64_t sdk_client_timeout_ms(const sdk_client *c) { return c->timeout_ms; }
+
+int sdk_client_brokers(const sdk_client *c) { return c->brokers; }
+
+bool sdk_client_settles(const sdk_client *c, int code, int64_t since_ms) {
+  enum { SETTLE_MS = 1000 };
+  bool missing = code == SDM_UNKNOWN_TOPIC || code == SDM_UNKNOWN_PARTITION;
+  return missing && c->brokers > 1 && sdm_monotonic_ms() - since_ms < SETTLE_MS;
+}
 
 /* ---- closing ---- */
 

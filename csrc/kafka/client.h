@@ -39,6 +39,13 @@ void sdk_client_idle(sdk_client *c, int ms);           /* waits so long at most,
 
 int64_t sdk_client_timeout_ms(const sdk_client *c);
 
+/* How many there are, as far as is known. */
+int sdk_client_brokers(const sdk_client *c);
+
+/* Whether a topic or partition that is said to be missing, which was asked for since then, may be known to another broker: each hears of what was made,
+** grew or was deleted in its own time. */
+bool sdk_client_settles(const sdk_client *c, int code, int64_t since_ms);
+
 /* Stops producers and what is idle; records that wait are given up. What came from the client keeps its own part alive. */
 void sdk_client_close(sdk_client *c);
 

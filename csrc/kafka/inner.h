@@ -20,6 +20,7 @@ struct sdk_client {
   int references;                         /* the caller's, and of all that came from it */
   bool closed;
   int64_t timeout_ms;
+  int brokers;                            /* the most that were told of */
   rd_kafka_conf_t *conf;                  /* what all handles have in common */
   rd_kafka_t *asking;                     /* for metadata, look-ups and administration; never a producer, which would make topics by asking */
   rd_kafka_t *producers[SDK_CODECS];      /* by codec, made when they are first needed */
@@ -40,6 +41,8 @@ int sdk_handle_new(sdk_client *c, rd_kafka_type_t type, rd_kafka_conf_t *conf, c
 int sdk_fail(sdk_client *c, rd_kafka_resp_err_t err, const char *reason, const char *format, ...) __attribute__((format(printf, 4, 5), cold));
 /* The same about a topic (partition below 0) or a partition: asks the cluster what is missing, for timeout_ms at most. */
 int sdk_fail_at(sdk_client *c, rd_kafka_resp_err_t err, const char *what, const char *topic, int32_t partition, int timeout_ms);
+/* SDM_UNAVAILABLE with the reason when a partition has no leader, or not all replicas in sync; 0: it has, or that is not known within timeout_ms. */
+int sdk_fail_by_replicas(sdk_client *c, const char *what, const char *topic, int32_t partition, int timeout_ms);
 int sdk_code(rd_kafka_resp_err_t err);    /* 0 for no error */
 bool sdk_passes(rd_kafka_resp_err_t err); /* trouble that librdkafka itself goes on from: a connection, a leader that moves */
 
@@ -52,6 +55,10 @@ static inline int sdk_well(sdk_client *c) {   /* an answer has come */
   c->note.all_down = false;
   c->note.code = 0;
   return 0;
+}
+
+static inline void sdk_count_brokers(sdk_client *c, const struct rd_kafka_metadata *m) {
+  if (m->broker_cnt > c->brokers) c->brokers = m->broker_cnt;
 }
 
 /* A producer, with records compressed by the codec. SDM_UNSUPPORTED: librdkafka was built without it. */

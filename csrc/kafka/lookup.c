@@ -56,6 +56,28 @@ static int count_partitions(sdk_client *c, const char *topic, bool led, const st
   return sdk_well(c);
 }
 
+static int judge_replicas(const char *what, const char *topic, int32_t partition, const struct rd_kafka_metadata *m) {
+  for (int i = 0; m->topic_cnt == 1 && i < m->topics[0].partition_cnt; i++) {
+    const struct rd_kafka_metadata_partition *p = &m->topics[0].partitions[i];
+    if (p->id != partition) continue;
+    if (p->leader < 0) return sdm_fail(SDM_UNAVAILABLE, "%s%s-%d: it has no leader", what, topic, (int)partition);
+    if (p->isr_cnt >= p->replica_cnt) return 0;
+    return sdm_fail(SDM_UNAVAILABLE, "%s%s-%d: not taken in time; %d of %d replicas are in sync", what, topic, (int)partition, p->isr_cnt, p->replica_cnt);
+  }
+  return 0;
+}
+
+int sdk_fail_by_replicas(sdk_client *c, const char *what, const char *topic, int32_t partition, int timeout_ms) {
+  const struct rd_kafka_metadata *m;
+  rd_kafka_topic_t *rkt = rd_kafka_topic_new(c->asking, topic, NULL);
+  rd_kafka_resp_err_t err = rkt ? rd_kafka_metadata(c->asking, 0, rkt, &m, timeout_ms) : RD_KAFKA_RESP_ERR__FAIL;
+  if (rkt) rd_kafka_topic_destroy(rkt);
+  if (err) return 0;
+  int rc = judge_replicas(what, topic, partition, m);
+  rd_kafka_metadata_destroy(m);
+  return rc;
+}
+
 int sdk_partitions(sdk_client *c, const char *topic, bool led, int timeout_ms, int32_t *count) {
   const struct rd_kafka_metadata *m;
   rd_kafka_topic_t *rkt = rd_kafka_topic_new(c->asking, topic, NULL);
@@ -64,6 +86,7 @@ int sdk_partitions(sdk_client *c, const char *topic, bool led, int timeout_ms, i
   rd_kafka_topic_destroy(rkt);
   rd_kafka_poll(c->asking, 0);
   if (err) return sdk_fail(c, err, NULL, "topic '%s'", topic);
+  sdk_count_brokers(c, m);
   int rc = count_partitions(c, topic, led, m, count);
   rd_kafka_metadata_destroy(m);
   return rc;

@@ -149,6 +149,14 @@ int sdk_member_next(sdk_member *m, int timeout_ms, sdk_record *out) {
   return SDK_RECORD;
 }
 
+int sdk_member_look(sdk_member *m, int timeout_ms) {
+  const struct rd_kafka_metadata *all;
+  rd_kafka_resp_err_t err = rd_kafka_metadata(m->rk, 1, NULL, &all, timeout_ms);
+  if (err) return sdk_fail(m->client, err, NULL, "list the topics");
+  rd_kafka_metadata_destroy(all);
+  return 0;
+}
+
 int sdk_member_end(sdk_member *m, const char *topic, int32_t partition, int timeout_ms, int64_t *end) {
   return sdk_ask_end(m->client, m->rk, topic, partition, timeout_ms, end);
 }

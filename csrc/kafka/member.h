@@ -23,6 +23,9 @@ int sdk_member_new(sdk_client *c, const char *group, const char *const *topics, 
 /* As sdk_reader_next, and SDK_ASSIGNED. SDM_OFFSET_OUT_OF_RANGE also: nothing is committed, and reset is "error". */
 int sdk_member_next(sdk_member *m, int timeout_ms, sdk_record *out);
 
+/* Asks the cluster for its topics anew, so that those that the group wants and that were missing are found. */
+int sdk_member_look(sdk_member *m, int timeout_ms);
+
 int sdk_member_end(sdk_member *m, const char *topic, int32_t partition, int timeout_ms, int64_t *end);     /* as sdk_reader_end */
 
 bool sdk_member_joined(const sdk_member *m);                   /* it has been told, at least once, what is its own */

@@ -1,4 +1,5 @@
 /* What makes, changes and deletes topics and their records. */
+#include "base/clock.h"
 #include "lua_kafka/sdkl.h"
 
 /* The strings are kept by the table: nothing may change it while the array is in use. */
@@ -69,6 +70,19 @@ int sdkl_set_configs(lua_State *L) {
   return finish(L, t->store, r, rc);
 }
 
+static int ask_configs(lua_State *L, sdkl_topic *t, sdkl_request *r) {
+  enum { TURN_MS = 50 };
+  int64_t since = sdm_monotonic_ms();
+  while (true) {
+    int rc = sdkl_reach(L, t->store);
+    sdkl_topic_check(L, 1);               /* still open, behind the wait */
+    if (rc == 0) rc = sdk_describe_topic(t->store->client, t->name, &r->request);
+    if (rc == 0) rc = sdkl_await(L, t->store, r);
+    if (!sdk_client_settles(t->store->client, rc, since)) return rc;
+    sdk_client_idle(t->store->client, TURN_MS);
+  }
+}
+
 /* core.describe(topic) -> {name = {value = text, source = "topic"/"store"/"default"}} | nil, message, code */
 int sdkl_describe(lua_State *L) {
   static const char *const sources[] = { "default", "store", "topic" };
@@ -76,10 +90,7 @@ int sdkl_describe(lua_State *L) {
   lua_settop(L, 1);
   sdkl_topic *t = sdkl_topic_check(L, 1);
   sdkl_request *r = sdkl_new_request(L);
-  int rc = sdkl_reach(L, t->store);
-  sdkl_topic_check(L, 1);
-  if (rc == 0) rc = sdk_describe_topic(t->store->client, t->name, &r->request);
-  if (rc == 0) rc = sdkl_await(L, t->store, r);
+  int rc = ask_configs(L, t, r);
   if (rc < 0) return sdml_fail(L, rc);
   lua_newtable(L);
   for (size_t i = 0; sdk_config_at(r->request, i, &config); i++) {
@@ -102,10 +113,12 @@ static int take_if_exists(lua_State *L, int arg, int which, void *into) {
   return 0;
 }
 
-/* Deletion is done when no broker that we ask knows the topic any more. */
+/* Deletion is done when no broker knows the topic any more. Whom we ask is chosen at random. */
 static int try_gone(sdkl_store *s, void *of, int timeout_ms) {
+  enum { TURNS = 4 };
   int32_t count;
-  int rc = sdk_partitions(s->client, of, false, timeout_ms, &count);
+  int rc = SDM_UNKNOWN_TOPIC, turns = sdk_client_brokers(s->client) > 1 ? TURNS * sdk_client_brokers(s->client) : 1;
+  for (int i = 0; i < turns && rc == SDM_UNKNOWN_TOPIC; i++) rc = sdk_partitions(s->client, of, false, timeout_ms, &count);
   if (rc == SDM_UNKNOWN_TOPIC) return 0;
   return rc == 0 ? sdm_fail(SDM_TIMEOUT, "delete topic '%s': it is still there", (const char *)of) : rc;
 }

@@ -72,7 +72,7 @@ int sdkl_source_open(lua_State *L) {
   const char *group = grouped ? luaL_checkstring(L, 3) : NULL, *reset = grouped ? luaL_checkstring(L, 5) : NULL;
   const char **topics = grouped ? names_of(L, 4, &count) : NULL;
   sdkl_source *o = new_source(L, s);
-  int rc = sdkl_usable(s);
+  int rc = grouped ? sdkl_writable(s) : sdkl_usable(s);
   if (rc == 0 && grouped) rc = sdk_member_new(s->client, group, topics, count, reset, uncommitted, &o->member);
   else if (rc == 0) rc = sdk_reader_new(s->client, uncommitted, &o->reader);
   return rc < 0 ? sdml_fail(L, rc) : 1;
@@ -239,6 +239,20 @@ static int source_log_end(lua_State *L) {
   return 1;
 }
 
+static int try_look(sdkl_store *s, void *of, int timeout_ms) {
+  sdkl_source *o = of;
+  (void)s;
+  if (!o->member) return sdm_fail(SDM_CLOSED, "the consumer is closed");
+  return sdk_member_look(o->member, timeout_ms);
+}
+
+/* source:look() -> true | nil, message, code: a member's topics are asked for anew */
+static int source_look(lua_State *L) {
+  sdkl_source *o = self(L);
+  int rc = sdkl_usable(o->store);
+  return push_true(L, rc < 0 ? rc : sdkl_try_for(L, o->store, try_look, o));
+}
+
 /* source:pause(topic, partition, paused), of a member */
 static int source_pause(lua_State *L) {
   sdkl_source *o = self(L);
@@ -304,7 +318,7 @@ static int source_commit(lua_State *L) {
 
 void sdkl_open_source(lua_State *L) {
   static const luaL_Reg methods[] = {
-    { "next", source_next }, { "start", source_start }, { "stop", source_stop }, { "assignment", source_assignment }, { "seek", source_seek }, { "log_end", source_log_end },
+    { "next", source_next }, { "start", source_start }, { "stop", source_stop }, { "assignment", source_assignment }, { "seek", source_seek }, { "log_end", source_log_end }, { "look", source_look },
     { "pause", source_pause }, { "committed", source_committed }, { "commit", source_commit }, { "close", source_close }, { NULL, NULL },
   };
   static const luaL_Reg meta[] = { { "__gc", source_gc }, { "__close", source_close }, { NULL, NULL } };

@@ -19,6 +19,8 @@ sdkl_topic *sdkl_topic_check(lua_State *L, int arg) { return require_open(L, lua
 typedef struct counting {
   char *const *topic;                     /* NULL: it was closed meanwhile */
   bool fresh;                             /* it was just made: brokers that do not know it yet will */
+  bool quick;                             /* it is made when it is missing: whoever knows better says so then */
+  bool missing;
   int32_t count;
 } counting;
 
@@ -26,7 +28,8 @@ static int try_count(sdkl_store *s, void *of, int timeout_ms) {
   counting *c = of;
   if (!*c->topic) return sdm_fail(SDM_CLOSED, "the topic is closed");
   int rc = sdk_partitions(s->client, *c->topic, c->fresh, timeout_ms, &c->count);
-  return rc == SDM_UNKNOWN_TOPIC && c->fresh ? SDM_TIMEOUT : rc;
+  c->missing = rc == SDM_UNKNOWN_TOPIC;
+  return c->missing && c->fresh ? SDM_TIMEOUT : c->missing && c->quick ? 0 : rc;
 }
 
 /* From the store, argument 1, to the topic on top. */
@@ -38,14 +41,16 @@ static void copy_clock(lua_State *L) {
   lua_pop(L, 2);
 }
 
-/* core.topic(store, name, fresh) -> topic | nil, message, code */
+/* core.topic_of(store, name [, "fresh" or "quick"]) -> topic | nil, message, code */
 int sdkl_topic_open(lua_State *L) {
   sdkl_store *s = sdkl_store_check(L, 1);
   char *name = (char *)(uintptr_t)sdml_text(L, 2, 2, "name");
-  counting c = { &name, lua_toboolean(L, 3) != 0, 0 };
+  const char *how = luaL_optstring(L, 3, "");
+  counting c = { .topic = &name, .fresh = *how == 'f', .quick = *how == 'q' };
   lua_settop(L, 2);
   int rc = sdkl_usable(s);
   if (rc == 0) rc = sdkl_try_for(L, s, try_count, &c);
+  if (rc == 0 && c.missing) rc = SDM_UNKNOWN_TOPIC;
   if (rc < 0) return sdml_fail(L, rc);
   sdkl_topic *t = sdml_new(L, sizeof *t, SDKL_TOPIC, 1);
   t->store = s;
@@ -87,7 +92,7 @@ int sdkl_store_of(lua_State *L) {
 
 static int topic_partitions(lua_State *L) {
   sdkl_topic *t = sdkl_topic_self(L);
-  counting c = { &t->name, false, 0 };
+  counting c = { .topic = &t->name };
   int rc = sdkl_usable(t->store);
   if (rc == 0) rc = sdkl_try_for(L, t->store, try_count, &c);
   if (rc < 0) return sdml_fail(L, rc);

@@ -12,16 +12,18 @@ bool sdkl_goes_on(lua_State *L, sdkl_store *s, int rc, int64_t until) {
   return true;
 }
 
-static bool worth_another(int rc) { return rc == SDM_TIMEOUT || rc == SDM_UNAVAILABLE; }
+static bool worth_another(const sdkl_store *s, int rc, int64_t since) {
+  return rc == SDM_TIMEOUT || rc == SDM_UNAVAILABLE || sdk_client_settles(s->client, rc, since);
+}
 
 /* The slices grow, so that what takes a cluster long has its answer in the end. What failed at once waits a moment. */
 int sdkl_try_for(lua_State *L, sdkl_store *s, sdkl_try *f, void *of) {
   enum { FIRST_MS = 200, LAST_MS = 5000, PAUSE_MS = 50 };
-  int64_t until = sdkl_patience(s), slice = FIRST_MS;
+  int64_t since = sdm_monotonic_ms(), until = sdkl_patience(s), slice = FIRST_MS;
   while (true) {
     int64_t began = sdm_monotonic_ms(), left = until - began;
     int rc = f(s, of, (int)(slice < left ? slice : left > 1 ? left : 1));
-    if (!worth_another(rc) || sdm_monotonic_ms() >= until) return rc;
+    if (!worth_another(s, rc, since) || sdm_monotonic_ms() >= until) return rc;
     if (sdm_monotonic_ms() - began < PAUSE_MS) sdk_client_idle(s->client, PAUSE_MS);
     sdkl_goes_on(L, s, 0, until);
     slice = 2 * slice < LAST_MS ? 2 * slice : LAST_MS;

@@ -64,6 +64,13 @@ function consumer_options.target(to)
   end
 end
 
+--- Why a place, { topic =, partition = }, cannot go on where it stands; offset nil: it stands nowhere.
+function consumer_options.outside(place, offset, start, log_end)
+  local what = offset and ("offset %.0f is not"):format(offset) or "nothing is committed, and auto_offset_reset is \"none\": no offset is"
+  return ("%s-%d: %s within the log, which has %.0f to %.0f; seek to where it should go on"):format(
+    place.topic, place.partition, what, start, log_end)
+end
+
 -- A record, as poll gives it.
 local function is_record(what) return type(what.topic) == "string" and check.whole(what.partition) and check.whole(what.offset) end
 

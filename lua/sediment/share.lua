@@ -9,6 +9,7 @@
 -- `self` is the consumer, of which these use store, handles, commits, reset, uncommitted, on_corrupt, and `taken`: where the shares stood
 -- that a call has read. They answer nil, message, code when they fail.
 local core = require "sediment.core"
+local consumer_options = require "sediment.consumer_options"
 
 local Share = {}
 
@@ -48,9 +49,7 @@ function Share.stand(share, position, floor)
 end
 
 local function out_of_range(share, position, start, log_end)
-  local what = position and ("offset %.0f is"):format(position) or "nothing is committed, and auto_offset_reset is \"none\": no offset is"
-  return nil, ("%s-%d: %s within the log, which has %.0f to %.0f; seek to where it should go on"):format(
-    share.topic, share.partition, position and what:gsub(" is$", " is not") or what, start, log_end), "offset_out_of_range"
+  return nil, consumer_options.outside(share, position, start, log_end), "offset_out_of_range"
 end
 
 -- By auto_offset_reset, when there is no position or the log does not have it. Where a group has committed in other partitions of the

@@ -5,6 +5,7 @@
 -- only when each partition has told that it is read up to its end, so that a loop over poll ends where the logs end, as it does on a store
 -- in a folder; what does not tell within the store's timeout_ms is a failure.
 local core = require "sediment.kafka.core"
+local consumer_options = require "sediment.consumer_options"
 
 local Feed = {}
 Feed.__index = Feed
@@ -83,32 +84,27 @@ end
 
 -- -------------------------------------------------------------------------------------------------------------------------- failures
 
-local function nothing_committed(place, start, log_end)
-  local what = "%s-%d: nothing is committed, and auto_offset_reset is \"none\"; the log has %.0f to %.0f: seek to where it should go on"
-  return what:format(place.topic, place.partition, start, log_end)
-end
-
-local function outside(place, offset, start, log_end)
-  local what = "%s-%d: offset %.0f is not within the log, which has %.0f to %.0f; seek to where it should go on"
-  return what:format(place.topic, place.partition, offset, start, log_end)
-end
-
 -- A place without a position, or whose position the log does not have any more, goes by auto_offset_reset.
 local function begin_anew(self, place, had)
   local start, log_end, code = self:bounds(place.topic, place.partition)
   if not start then return nil, log_end, code end
   if self.reset == "none" then
-    place.failure = had and outside(place, had, start, log_end) or nothing_committed(place, start, log_end)
+    place.failure = consumer_options.outside(place, had, start, log_end)
     place.code = "offset_out_of_range"
     return true
   end
   return self:go(place, self.reset == "latest" and log_end or start)
 end
 
+-- A topic that a broker has not heard of yet is no failure; librdkafka is made to ask again.
+local function is_late(self, topic, code)
+  return code == "unknown_topic" and core.topic_of(self.store, topic) and self.source:look() and true
+end
+
 local function note_failure(self, message, code, topic, p, offset)
   local place = topic and place_at(self, topic, p)
   if not place then
-    if topic then self.missing[topic] = { message, code } end
+    if topic and not is_late(self, topic, code) then self.missing[topic] = { message, code } end
     return topic and true or nil, message, code
   end
   if code == "offset_out_of_range" and not self.group then return begin_anew(self, place, place.position) end
@@ -116,7 +112,7 @@ local function note_failure(self, message, code, topic, p, offset)
   if code == "offset_out_of_range" then
     local start, log_end, why = self:bounds(topic, p)
     if not start then return nil, log_end, why end
-    message = offset < 0 and nothing_committed(place, start, log_end) or outside(place, offset, start, log_end)
+    message = consumer_options.outside(place, offset >= 0 and offset or nil, start, log_end)
   end
   place.failure, place.code = message, code
   return true
@@ -332,7 +328,7 @@ function Feed:position(place)
   if offset then return offset end
   local start, log_end, why = self:bounds(place.topic, place.partition)
   if not start then return nil, log_end, why end
-  if self.reset == "none" then return nil, nothing_committed(place, start, log_end), "offset_out_of_range" end
+  if self.reset == "none" then return nil, consumer_options.outside(place, nil, start, log_end), "offset_out_of_range" end
   return self.reset == "latest" and log_end or start
 end
 

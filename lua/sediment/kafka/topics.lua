@@ -125,7 +125,7 @@ local function create(store, name, set, partitions, replication)
   local made, message, code = core.create_topic(store, name, partitions or 1, replication or -1, configs.texts(set))
   if not made and code ~= "exists" then return nil, message, code end
   local topic
-  topic, message, code = core.topic_of(store, name, true)
+  topic, message, code = core.topic_of(store, name, "fresh")
   return topic, message, code, made
 end
 
@@ -135,7 +135,7 @@ function topics.open(store, name, config)
   if type(name) ~= "string" then check.refuse("topic", 1, "name: string expected, got " .. type(name), 1) end
   if config == nil then return core.topic_of(store, name) end
   local set, partitions, replication = configs.take("topic", config)
-  local topic, message, code, made = core.topic_of(store, name)
+  local topic, message, code, made = core.topic_of(store, name, "quick")
   if code == "unknown_topic" then topic, message, code, made = create(store, name, set, partitions, replication) end
   if not topic then return nil, message, code end
   if made or not (partitions or next(set)) then return topic end
