@@ -109,8 +109,9 @@ int sdk_fail_at(sdk_client *c, rd_kafka_resp_err_t err, const char *what, const 
 }
 
 /* Asks for an offset by time, or by what Kafka has in place of one. rd_kafka_query_watermark_offsets would answer both ends at once, but waits for ever
-** for a broker that stands still. When the time is over this one answers as if all were well, and leaves what it was given: by its error that is known. */
-static rd_kafka_resp_err_t ask(rd_kafka_t *rk, const char *topic, int32_t partition, int64_t time, int timeout_ms, int64_t *out) {
+** for a broker that stands still. When the time is over this one answers as if all were well, and leaves what it was given: by its error that is known.
+** What librdkafka tells meanwhile comes by polling, but never of the handle of a member: its records are in the same queue, which rd_kafka_poll aborts at. */
+static rd_kafka_resp_err_t ask(sdk_client *c, rd_kafka_t *rk, const char *topic, int32_t partition, int64_t time, int timeout_ms, int64_t *out) {
   rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
   rd_kafka_topic_partition_t *of = rd_kafka_topic_partition_list_add(list, topic, partition);
   of->offset = time;
@@ -120,14 +121,14 @@ static rd_kafka_resp_err_t ask(rd_kafka_t *rk, const char *topic, int32_t partit
   if (err == RD_KAFKA_RESP_ERR__IN_PROGRESS) err = RD_KAFKA_RESP_ERR__TIMED_OUT;
   *out = of->offset;
   rd_kafka_topic_partition_list_destroy(list);
-  rd_kafka_poll(rk, 0);
+  rd_kafka_poll(c->asking, 0);
   return err;
 }
 
 int sdk_bounds(sdk_client *c, const char *topic, int32_t partition, int timeout_ms, int64_t *start, int64_t *end) {
   int64_t low, high;
-  rd_kafka_resp_err_t err = ask(c->asking, topic, partition, RD_KAFKA_OFFSET_BEGINNING, timeout_ms, &low);
-  if (!err) err = ask(c->asking, topic, partition, RD_KAFKA_OFFSET_END, timeout_ms, &high);
+  rd_kafka_resp_err_t err = ask(c, c->asking, topic, partition, RD_KAFKA_OFFSET_BEGINNING, timeout_ms, &low);
+  if (!err) err = ask(c, c->asking, topic, partition, RD_KAFKA_OFFSET_END, timeout_ms, &high);
   if (err) return sdk_fail_at(c, err, "", topic, partition, timeout_ms);
   *start = low;
   *end = high;
@@ -136,7 +137,7 @@ int sdk_bounds(sdk_client *c, const char *topic, int32_t partition, int timeout_
 
 int sdk_ask_end(sdk_client *c, rd_kafka_t *rk, const char *topic, int32_t partition, int timeout_ms, int64_t *end) {
   int64_t found;
-  rd_kafka_resp_err_t err = ask(rk, topic, partition, RD_KAFKA_OFFSET_END, timeout_ms, &found);
+  rd_kafka_resp_err_t err = ask(c, rk, topic, partition, RD_KAFKA_OFFSET_END, timeout_ms, &found);
   if (err) return sdk_fail_at(c, err, "", topic, partition, timeout_ms);
   *end = found;
   return sdk_well(c);
@@ -144,7 +145,7 @@ int sdk_ask_end(sdk_client *c, rd_kafka_t *rk, const char *topic, int32_t partit
 
 int sdk_offset_for_time(sdk_client *c, const char *topic, int32_t partition, int64_t ms, int timeout_ms, int64_t *offset) {
   int64_t found;                          /* times below 0 have another meaning to Kafka, and nothing is before 0 */
-  rd_kafka_resp_err_t err = ask(c->asking, topic, partition, ms > 0 ? ms : 0, timeout_ms, &found);
+  rd_kafka_resp_err_t err = ask(c, c->asking, topic, partition, ms > 0 ? ms : 0, timeout_ms, &found);
   if (err) return sdk_fail_at(c, err, "", topic, partition, timeout_ms);
   sdk_well(c);
   if (found < 0) return 0;

@@ -19,6 +19,7 @@ struct sdk_member {
   rd_kafka_queue_t *leaving;
   rd_kafka_message_t *message, *waiting;  /* what was found last; what comes next */
   bool joined, changed;
+  bool lost;                              /* partitions were taken from it unasked, or are no more: see destroy_flags */
   int sought;                             /* partitions of `own` that have an offset */
   unsigned epoch;
 };
@@ -35,10 +36,13 @@ static void take_over(sdk_member *m) {
   m->changed = true;
 }
 
+static void note_loss(sdk_member *m) { m->lost = m->lost || rd_kafka_assignment_lost(m->rk); }
+
 static void rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t err, rd_kafka_topic_partition_list_t *partitions, void *opaque) {
   sdk_member *m = opaque;
   bool assigned = err == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
   const char *protocol = rd_kafka_rebalance_protocol(rk);
+  note_loss(m);
   if (protocol && strcmp(protocol, "COOPERATIVE") == 0) {
     rd_kafka_error_t *error = assigned ? rd_kafka_incremental_assign(rk, partitions) : rd_kafka_incremental_unassign(rk, partitions);
     if (error) rd_kafka_error_destroy(error);
@@ -115,6 +119,7 @@ static void let_go_of_message(sdk_member *m) {
 static int judge(sdk_member *m, const rd_kafka_message_t *message, const sdk_record *of) {
   rd_kafka_resp_err_t err = message->err;
   if (err == RD_KAFKA_RESP_ERR__PARTITION_EOF) return SDK_END;
+  m->lost = m->lost || sdk_code(err) == SDM_UNKNOWN_TOPIC || sdk_code(err) == SDM_UNKNOWN_PARTITION;
   if (sdk_passes(err) || err == RD_KAFKA_RESP_ERR__TIMED_OUT || err == RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED) return SDK_NOTHING;
   const char *reason = rd_kafka_message_errstr(message);
   if (!of->topic) return sdk_fail(m->client, err, reason, "read as a group");
@@ -305,11 +310,34 @@ static void let_go_of_messages(sdk_member *m) {
   let_go_of_message(m);
 }
 
+static bool is_among(const struct rd_kafka_metadata *all, const char *topic) {
+  for (int i = 0; i < all->topic_cnt; i++) {
+    if (strcmp(all->topics[i].topic, topic) == 0) return all->topics[i].err != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+  }
+  return false;
+}
+
+static bool has_deleted_topic(sdk_member *m) {
+  enum { LOOK_MS = 300 };
+  bool found = false;
+  const struct rd_kafka_metadata *all;
+  rd_kafka_topic_partition_list_t *wanted = NULL;
+  if (rd_kafka_subscription(m->rk, &wanted)) return false;
+  if (!rd_kafka_metadata(m->rk, 1, NULL, &all, LOOK_MS)) {
+    for (int i = 0; i < wanted->cnt; i++) found = found || !is_among(all, wanted->elems[i].topic);
+    rd_kafka_metadata_destroy(all);
+  }
+  rd_kafka_topic_partition_list_destroy(wanted);
+  return found;
+}
+
 int sdk_member_leave(sdk_member *m, int slice_ms) {
   if (!m->rk) return 1;
   let_go_of_messages(m);
   end_commit(m);
+  note_loss(m);
   if (!m->leaving) {
+    m->lost = m->lost || has_deleted_topic(m);
     m->leaving = rd_kafka_queue_new(m->rk);
     rd_kafka_error_t *error = rd_kafka_consumer_close_queue(m->rk, m->leaving);
     if (error) rd_kafka_error_destroy(error);
@@ -318,11 +346,19 @@ int sdk_member_leave(sdk_member *m, int slice_ms) {
   while (!rd_kafka_consumer_closed(m->rk)) {
     int64_t left = until - sdm_monotonic_ms();
     rd_kafka_event_t *event = rd_kafka_queue_poll(m->leaving, left > 0 ? (int)(left < 20 ? left : 20) : 0);
+    note_loss(m);
     if (event && rd_kafka_event_type(event) == RD_KAFKA_EVENT_REBALANCE) rd_kafka_assign(m->rk, NULL);
     if (event) rd_kafka_event_destroy(event);
     else if (left <= 0) return 0;
   }
   return 1;
+}
+
+/* librdkafka forgets to let go of partitions that a member has lost, because their topic was deleted or it was not heard of in time, and waits for them
+** for ever when it is destroyed (its 2.1.0 mends most of that). Such a handle is not waited for: its thread and its memory stay. */
+static int destroy_flags(const sdk_member *m) {
+  enum { AT_ONCE = 0x4 };                 /* RD_KAFKA_DESTROY_F_IMMEDIATE, which its header does not name */
+  return RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE | (m->lost ? AT_ONCE : 0);
 }
 
 void sdk_member_free(sdk_member *m) {
@@ -331,7 +367,7 @@ void sdk_member_free(sdk_member *m) {
   end_commit(m);
   if (m->leaving) rd_kafka_queue_destroy(m->leaving);
   if (m->own) rd_kafka_topic_partition_list_destroy(m->own);
-  if (m->rk) rd_kafka_destroy_flags(m->rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+  if (m->rk) rd_kafka_destroy_flags(m->rk, destroy_flags(m));
   sdk_client_release(m->client);
   sdm_free(m);
 }

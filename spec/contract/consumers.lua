@@ -114,6 +114,19 @@ it("wait for what comes", function()
   end)
 end)
 
+it("are told that their topic was deleted, and close", function()
+  local _, store, name = filled(2)
+  local plain = assert(store:consumer { topics = { name } })
+  local member = assert(store:consumer { topics = { name }, group = contract.fresh "g" })
+  local silent = assert(store:consumer { topics = { name }, group = contract.fresh "g" })
+  for _, consumer in ipairs { plain, member } do drain(consumer) end
+  assert(contract.open():delete_topic(name))
+  for _, consumer in ipairs { plain, member } do
+    contract.await(function() return select(3, consumer:poll { timeout_ms = 500 }) == "unknown_topic" end)
+  end
+  for _, consumer in ipairs { plain, member, silent } do assert.is_true(consumer:close()) end
+end)
+
 describe("begin", function()
   it("at the log start", function()
     local _, store, name = filled(2)

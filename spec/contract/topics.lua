@@ -67,7 +67,8 @@ it("answer unknown_topic when they are deleted", function()
   assert.is_true(store:delete_topic(name))
   local calls = {
     append = { "k", "v" }, append_batch = { { { key = "k" } } }, earliest = {}, latest = {}, offset_for_time = { 0 },
-    delete_records = { 0 }, config = {}, describe = {}, alter = { { retention_ms = 5 } }, stats = {}, partitions = {}, wait = { 0, 10 }, flush = {},
+    delete_records = { 0 }, config = {}, describe = {}, alter = { { retention_ms = 5 } }, stats = {}, partitions = {},
+    wait = { 0, 10 }, flush = {},
   }
   for method, arguments in pairs(calls) do
     local result, message, code = topic[method](topic, arguments[1], arguments[2])

@@ -1,4 +1,5 @@
--- A store on a Kafka cluster, against a real broker; spec/kafka/cluster starts one and runs this. Nothing here waits for a fixed time.
+-- What is special to stores on a Kafka cluster, against a real broker; spec/kafka/cluster starts one and runs this. What they have in
+-- common with stores in folders is in spec/contract. Nothing here waits for a fixed time.
 local sediment = require "sediment"
 local support = require "support"
 local core = require "sediment.kafka.core"
@@ -118,16 +119,6 @@ describe("a cluster", function()
       assert(open { options = { ["client.id"] = "x", ["linger.ms"] = 5 } })
     end)
 
-    it("refuses to write when it is opened to read", function()
-      local _, _, name = topic_of()
-      local store = open { readonly = true }
-      local topic = assert(store:topic(name))
-      fails("readonly", topic:append("k", "v"))
-      fails("readonly", store:topic(fresh(), {}))
-      fails("readonly", store:delete_topic(name))
-      assert.equal(0, topic:latest())
-    end)
-
     it("says unsupported to what is the brokers' affair", function()
       local topic, store = topic_of()
       for _, method in ipairs { "roll", "retain", "compact", "segments" } do fails("unsupported", topic[method](topic)) end
@@ -189,69 +180,22 @@ describe("a cluster", function()
       assert.equal(86400000, config["retention.ms"])
     end)
 
-    it("alters configs, and lets them go back", function()
-      local topic, store, name = topic_of { retention_ms = "1d" }
-      assert.is_true(topic:alter { ["segment.bytes"] = "2MiB", cleanup_policy = "compact,delete" })
-      local d = assert(topic:describe())
-      assert.same({ value = 2097152, source = "topic" }, d["segment.bytes"])
-      assert.same({ value = 86400000, source = "topic" }, d["retention.ms"])
-      assert.is_true(topic:alter({}, { "retention_ms", "cleanup.policy" }))
-      d = assert(topic:describe())
-      assert.equal("default", d["cleanup.policy"].source)
-      assert.equal("topic", d["segment.bytes"].source)
-      assert(store:topic(name, { retention_ms = "2d" }))
-      assert.equal(172800000, topic:config()["retention.ms"])
-    end)
-
     it("raises mistakes in configs, its own and the cluster's", function()
       local topic, store = topic_of()
       local function refuses(what, ...) assert.matches(what, support.raised(...)) end
       refuses("cluster_spec.lua:%d+: config 'foo': there is no topic config of that name", function() store:topic("x", { foo = 1 }) end)
-      refuses("config 'retention.ms': '7x' is not a number of milliseconds", store.topic, store, "x", { retention_ms = "7x" })
       refuses("config 'min.insync.replicas'", store.topic, store, "x", { min_insync_replicas = "x" })
       refuses("segment.bytes: Value must be at least 1048576", store.topic, store, fresh(), { segment_bytes = 300 })
       refuses("a name has 1 to 249", store.topic, store, "x y", {})
-      refuses("config 'foo': there is no topic config", topic.alter, topic, {}, { "foo" })
-      refuses("set and to go back", topic.alter, topic, { retention_ms = 1 }, { "retention.ms" })
       refuses("replication", topic.alter, topic, { replication = 2 })
     end)
 
-    it("gives a topic more partitions, and never fewer", function()
-      local topic = topic_of { partitions = 2 }
-      assert.is_true(topic:alter { partitions = 4 })
-      assert.equal(4, topic:partitions())
-      assert.same({ 0, 3 }, { topic:append("k", "v", { partition = 3 }) })
-      fails("policy", topic:alter { partitions = 1 })
+    it("has no more replicas than brokers", function()
       fails("policy", open():topic(fresh(), { replication = 3 }))
     end)
   end)
 
   describe("with records", function()
-    local HEADERS = { { "a", "1" }, { "b" }, { "", "" } }
-
-    it("gives them back as they were appended", function()
-      local topic = topic_of()
-      local T = 1700000000000
-      assert.same({ 0, 0 }, { topic:append("k", "v", { timestamp = T, headers = HEADERS }) })
-      assert.equal(1, (topic:append(24, 0.5, { timestamp = T })))
-      assert.equal(2, (topic:append("", "", { timestamp = -1 })))
-      assert.equal(3, (topic:append(nil, "keyless", { timestamp = T })))
-      assert.equal(4, (topic:append("k", nil, { timestamp = 2 ^ 40, headers = {}, sync = true })))
-      assert.same({
-        { offset = 0, key = "k", value = "v", timestamp = T, headers = HEADERS },
-        { offset = 1, key = "24", value = "0.5", timestamp = T },
-        { offset = 2, key = "", value = "", timestamp = -1 },
-        { offset = 3, value = "keyless", timestamp = T },
-        { offset = 4, key = "k", timestamp = 2 ^ 40 },
-      }, support.collect(topic:records()))
-    end)
-
-    it("takes the time from the clock", function()
-      local topic = topic_of({}, { clock = function() return 1700000000123 end })
-      topic:append("k", "v")
-      assert.equal(1700000000123, select(4, topic:records()()))
-    end)
-
     it("sends keys where a store here does, and what has none in turn", function()
       local topic = topic_of { partitions = 5 }
       local here = support.topic { partitions = 5 }
@@ -260,125 +204,6 @@ describe("a cluster", function()
       local seen = {}
       for _ = 1, 5 do seen[select(2, topic:append(nil, "v"))] = true end
       assert.equal(5, #seen + 1)
-    end)
-
-    it("appends batches to one partition, in every codec", function()
-      local topic = topic_of { partitions = 3 }
-      local first, last = assert(topic:append_batch { { key = "k", value = "1" }, { key = "k", value = "2", headers = HEADERS } })
-      assert.equal(1, last - first)
-      fails("invalid_record", topic:append_batch { { key = "a" }, { key = "b" }, { key = "c" }, { key = "d" }, { key = "e" } })
-      fails("invalid_record", topic:append_batch {})
-      local before = topic:latest(2)
-      fails("unsupported", topic:append_batch({ { value = "x" }, { value = "y", timestamp = 0 } }, { partition = 2 }))
-      assert.equal(before, topic:latest(2))
-      for _, codec in ipairs { "none", "gzip", "snappy", "lz4", "zstd" } do
-        assert(topic:append_batch({ { value = codec }, { value = codec .. "!" } }, { partition = 2, compression = codec }))
-      end
-      local values = {}
-      for _, _, value in topic:records { partition = 2 } do values[#values + 1] = value end
-      local all = table.concat(values, " ")
-      assert.truthy(all:find("none none! gzip gzip! snappy snappy! lz4 lz4! zstd zstd!", 1, true), all)
-    end)
-
-    it("appends a batch of thousands in order, from its first offset to its last", function()
-      local topic, batch = topic_of(), {}
-      for i = 1, 20000 do batch[i] = { key = "k", value = ("%06d"):format(i) } end
-      assert.same({ 0, 19999 }, { topic:append_batch(batch) })
-      local n = 0
-      for offset, _, value in topic:records() do
-        assert(offset == n and tonumber(value) == n + 1)
-        n = n + 1
-      end
-      assert.equal(20000, n)
-    end)
-
-    it("refuses what cannot be sent", function()
-      local topic = topic_of { cleanup_policy = "compact" }
-      fails("invalid_record", topic:append(nil, "v"))
-      fails("unsupported", topic:append("k", "v", { timestamp = 0 }))
-      fails("invalid_timestamp", topic:append("k", "v", { timestamp = -2 }))
-      fails("unknown_partition", topic:append("k", "v", { partition = 9 }))
-      fails("too_large", topic:append("k", ("x"):rep(2000000)))
-      assert.matches("key: string or whole number expected", support.raised(topic.append, topic, {}, "v"))
-      assert.matches("unknown option 'foo'", support.raised(topic.append, topic, "k", "v", { foo = 1 }))
-      assert.same({ 0, 0 }, { topic:append("k", "v") })           -- and goes on behind all of that
-    end)
-
-    it("refuses timestamps that the topic does not take", function()
-      local topic = topic_of { ["message.timestamp.before.max.ms"] = "1h" }
-      fails("invalid_timestamp", topic:append("k", "v", { timestamp = 1000 }))
-      assert.equal(0, (topic:append("k", "v")))
-    end)
-
-    it("reads from, to, by time, and to the end that there was", function()
-      local topic = topic_of()
-      for i = 0, 9 do topic:append("k" .. i, "v", { timestamp = 1000 + 10 * i }) end
-      assert.equal("k3=v k4=v", words(topic:records { from = 3, to = 5 }))
-      assert.equal("k8=v k9=v", words(topic:records { from = { time = 1071 } }))
-      assert.equal("", words(topic:records { from = { time = 5000 } }))
-      assert.equal("", words(topic:records { from = "latest" }))
-      local n = 0
-      for _ in topic:records() do
-        n = n + 1
-        if n < 5 then topic:append("more", "v") end
-      end
-      assert.equal(10, n)
-      local e = support.raised(topic.records, topic, { from = 99 })
-      assert.equal("offset_out_of_range", e.code)
-      assert.matches("offset 99 is outside the log, which begins at 0", tostring(e))
-      assert.equal("unknown_partition", support.raised(topic.records, topic, { partition = 7 }).code)
-      assert.equal("unsupported", support.raised(topic.records, topic, { on_corrupt = "skip" }).code)
-    end)
-
-    it("follows, and ends when nothing comes", function()
-      local topic = topic_of()
-      topic:append("a", "1")
-      local iterator, got = topic:records { follow = true, timeout_ms = 300 }, {}
-      for _, key in iterator do
-        got[#got + 1] = key
-        if key == "a" then topic:append("b", "2") end
-      end
-      assert.equal("a b", table.concat(got, " "))
-      local ready = topic:records { follow = true, timeout_ms = 0, from = "latest" }
-      assert.is_nil(ready())
-      topic:append("c", "3")
-      assert.equal(2, await(10, ready))
-    end)
-
-    it("looks offsets up", function()
-      local topic = topic_of { partitions = 2 }
-      for i = 1, 3 do topic:append("k", "v", { timestamp = 1000 * i, partition = 1 }) end
-      assert.same({ 0, 0, 0, 3 }, { topic:earliest(), topic:latest(), topic:earliest(1), topic:latest(1) })
-      assert.equal(1, topic:offset_for_time(1500, 1))
-      assert.is_nil((topic:offset_for_time(9000, 1)))
-      fails("unknown_partition", topic:latest(2))
-      fails("unknown_partition", topic:earliest(-1))
-      fails("unknown_partition", topic:offset_for_time(1, 5))
-      assert.equal(3, topic:stats().partitions[1].log_end_offset)
-    end)
-
-    it("deletes records, and never those of a compacted topic", function()
-      local topic = topic_of()
-      for i = 1, 5 do topic:append("k" .. i, "v") end
-      assert.equal(3, topic:delete_records(3))
-      assert.equal(3, topic:delete_records(1))
-      assert.equal(3, topic:earliest())
-      assert.equal("k4=v k5=v", words(topic:records()))
-      assert.equal("offset_out_of_range", support.raised(topic.records, topic, { from = 0 }).code)
-      fails("offset_out_of_range", topic:delete_records(6))
-      fails("offset_out_of_range", topic:delete_records(-1))
-      local compacted = topic_of { cleanup_policy = "compact" }
-      compacted:append("k", "v")
-      fails("policy", compacted:delete_records(1))
-    end)
-
-    it("waits for records", function()
-      local topic = topic_of()
-      assert.is_nil((topic:wait(0, 50)))
-      topic:append("k", "v")
-      assert.equal(1, topic:wait(0))
-      assert.matches("timeout_ms: 0 or more", support.raised(topic.wait, topic, 0, -1))
-      fails("unknown_partition", topic:wait(0, 10, 9))
     end)
 
     it("is not used after a fork", function()
@@ -437,181 +262,6 @@ describe("a cluster", function()
       local consumer = assert(store:consumer { topics = { name } })
       assert.equal(1, #drain(consumer))
       assert.equal(1, assert(store:table(name)):count())
-    end)
-  end)
-
-  describe("with consumers", function()
-    local function filled(partitions)
-      local topic, store, name = topic_of { partitions = partitions or 3 }
-      for i = 1, 30 do topic:append("k" .. i, "v" .. i) end
-      return topic, store, name
-    end
-
-    it("reads all partitions without a group, from where it is told", function()
-      local topic, store, name = filled()
-      local consumer = assert(store:consumer { topics = { name } })
-      assert.equal("sediment.consumer (no group)", tostring(consumer))
-      local list = drain(consumer, 7)
-      assert.equal(30, #list)
-      assert.equal(0, consumer:lag().total)
-      assert.same({ [name] = { 0, 1, 2 } }, consumer:assignment())
-      assert.equal(topic:latest(1), consumer:position(name, 1))
-      assert.is_true(consumer:seek(name, 1, "earliest"))
-      assert.equal(topic:latest(1), #drain(consumer))
-      assert.is_true(consumer:seek(name, 1, 1))
-      assert.equal(1, assert(consumer:poll { max = 1 })[1].offset)
-      fails("unknown_partition", consumer:seek(name, 9, 0))
-      fails("unknown_topic", consumer:position("nope"))
-      assert.matches("this consumer has no group", support.raised(consumer.commit, consumer))
-      assert.is_true(consumer:close())
-      assert.matches("use after close: the consumer is closed", support.raised(consumer.poll, consumer))
-      local latest = assert(store:consumer { topics = { name }, auto_offset_reset = "latest" })
-      assert.same({}, latest:poll())
-      topic:append("new", "v", { partition = 2 })
-      assert.equal("new", assert(latest:poll { timeout_ms = 10000 })[1].key)
-    end)
-
-    it("goes on where its group has committed", function()
-      local _, store, name = filled()
-      local group = fresh "g"
-      local consumer = assert(store:consumer { topics = { name }, group = group })
-      local list = drain(consumer)
-      assert.equal(30, #list)
-      assert.is_nil((consumer:committed(name, 0)))
-      assert.is_true(consumer:commit(list[1]))
-      assert.equal(list[1].offset + 1, (consumer:committed(name, list[1].partition)))
-      assert.is_true(consumer:commit())
-      assert.is_true(consumer:commit { [name] = { [1] = { offset = 2, metadata = "why" } } })
-      assert.same({ 2, "why" }, { consumer:committed(name, 1) })
-      assert.is_true(consumer:close())
-      local told = assert(store:group(group))
-      assert.equal(0, told.members)
-      assert.same({ offset = 2, metadata = "why" }, told.offsets[name][1])
-      local second = assert(store:consumer { topics = { name }, group = group })
-      assert.equal(2, second:position(name, 1))
-      for _, record in ipairs(drain(second)) do assert.equal(1, record.partition) end
-      assert.equal(1, store:group(group).members)
-      fails("busy", store:delete_group(group))
-      second:close()
-      assert.is_true(store:delete_group(group))
-      fails("not_found", store:group(group))
-      fails("not_found", store:delete_group(group))
-    end)
-
-    it("divides partitions among the members, and refuses commits for what is another's", function()
-      local _, store, name = filled(4)
-      local group = fresh "g"
-      local a = assert(store:consumer { topics = { name }, group = group })
-      drain(a)
-      local b = assert(store:consumer { topics = { name }, group = group })
-      local mine, yours = a:assignment()[name], b:assignment()[name]
-      assert.same({ 2, 2 }, { #mine, #yours })
-      fails("fenced", a:commit { [name] = { [yours[1]] = 1 } })
-      fails("fenced", a:position(name, yours[1]))
-      drain(a)
-      assert.is_true(a:commit())
-      drain(b)
-      assert.is_true(b:commit())
-      a:close()
-      assert.equal(4, await(20, function()
-        b:poll()
-        local now = b:assignment()[name] or {}
-        return #now == 4 and 4
-      end))
-      assert.equal(0, b:lag().total)
-    end)
-
-    it("pauses and resumes", function()
-      local topic, store, name = filled()
-      for _, group in ipairs { false, fresh "g" } do
-        local consumer = assert(store:consumer { topics = { name }, group = group or nil })
-        assert.is_true(consumer:pause(name, 1))
-        for _, record in ipairs(drain(consumer)) do assert.not_equal(1, record.partition) end
-        assert.is_true(consumer:resume(name, 1))
-        assert.equal(topic:latest(1), #drain(consumer))
-        consumer:close()
-      end
-    end)
-
-    it("begins nowhere when it is told none, until a seek", function()
-      local _, store, name = filled(2)
-      for _, group in ipairs { false, fresh "g" } do
-        local consumer = assert(store:consumer { topics = { name }, group = group or nil, auto_offset_reset = "none" })
-        assert.matches("nothing is committed", fails("offset_out_of_range", consumer:poll()))
-        fails("offset_out_of_range", consumer:poll())
-        for p = 0, 1 do assert.is_true(consumer:seek(name, p, "earliest")) end
-        assert.equal(30, #drain(consumer))
-        assert.is_true(consumer:seek(name, 0, 1000))
-        assert.matches("offset 1000 is not within the log", fails("offset_out_of_range", await(10, function()
-          return not consumer:poll() and consumer
-        end):poll()))
-        consumer:close()
-      end
-    end)
-
-    it("begins anew when retention was faster", function()
-      local topic, store, name = topic_of()
-      for i = 1, 10 do topic:append("k" .. i, "v") end
-      local group = fresh "g"
-      local consumer = assert(store:consumer { topics = { name }, group = group })
-      assert.is_true(consumer:commit { [name] = { [0] = 2 } })
-      consumer:close()
-      topic:delete_records(5)
-      consumer = assert(store:consumer { topics = { name }, group = group })
-      assert.equal(5, #drain(consumer))
-    end)
-
-    it("iterates, and commits as it goes", function()
-      local _, store, name = filled(1)
-      local group, n = fresh "g", 0
-      local consumer = assert(store:consumer { topics = { name }, group = group })
-      for _ in consumer:records { commit_every = 10 } do
-        n = n + 1
-        if n == 25 then break end
-      end
-      assert.equal(20, (consumer:committed(name)))
-      consumer:close()
-      n = 0
-      for _ in assert(store:consumer { topics = { name }, group = group }):records { commit_every = 3 } do n = n + 1 end
-      assert.equal(10, n)
-      assert.equal(30, store:group(group).offsets[name][0].offset)
-    end)
-
-    it("is told mistakes", function()
-      local _, store, name = filled(1)
-      fails("unknown_topic", store:consumer { topics = { fresh() } })
-      fails("unsupported", store:consumer { topics = { name }, on_corrupt = "skip" })
-      local function refuses(what, options) assert.matches(what, support.raised(store.consumer, store, options)) end
-      refuses("topics: table expected", { topics = "x" })
-      refuses("unknown option 'foo'", { topics = { name }, foo = 1 })
-      refuses("auto_offset_reset", { topics = { name }, auto_offset_reset = "x" })
-    end)
-  end)
-
-  describe("with state tables", function()
-    it("keeps the last value of each key", function()
-      local topic, store, name = topic_of { cleanup_policy = "compact", partitions = 2 }
-      for i = 1, 20 do topic:append("k" .. i % 5, "v" .. i) end
-      topic:append("k0", nil)
-      local heard = {}
-      local state = assert(store:table(name, { on_change = function(key, new, old) heard[#heard + 1] = { key, new, old } end }))
-      assert.equal(4, state:count())
-      assert.equal(4, #heard)
-      assert.equal("v16", state:get "k1")
-      topic:append("k1", "new")
-      topic:append("k2")
-      assert.equal(2, state:update())
-      assert.same({ "new", nil, 3 }, { state:get "k1", state:get "k2", state:count() })
-      assert(state:put("x", 1))
-      assert.equal("1", state:get "x")
-      assert(state:delete "x")
-      assert.is_nil(state:get "x")
-      assert.equal(0, state:update())
-      assert.equal(0, state:wait(10))
-      local plain = assert(store:table(name))
-      assert.equal(3, plain:count())
-      fails("unsupported", store:table(name, { snapshot = true }))
-      fails("unknown_topic", store:table(fresh()))
     end)
   end)
 
