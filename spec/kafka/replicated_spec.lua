@@ -8,7 +8,7 @@ local scripts = require "scripts"
 local SERVERS = assert(os.getenv "SEDIMENT_CLUSTER", "run spec/kafka/replicated")
 local BROKER, DIR = os.getenv "SEDIMENT_BROKER", os.getenv "SEDIMENT_BROKER_DIR"
 local PATH = "kafka://" .. SERVERS
-local NODES, KILLS = 3, 5
+local NODES, KILLS = 3, 4
 local SLACK_MS = 2000                     -- a call ends within its store's timeout_ms and this; two processors run all of it
 
 local made = 0
