@@ -27,4 +27,9 @@ static inline uint64_t sdm_hash64(const void *bytes, size_t size) {
   return XXH3_64bits(bytes, size);
 }
 
+/* One that goes on from another. */
+static inline uint64_t sdm_hash64_on(uint64_t before, const void *bytes, size_t size) {
+  return XXH3_64bits_withSeed(bytes, size, before);
+}
+
 #endif

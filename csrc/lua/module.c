@@ -104,7 +104,7 @@ static void add_functions(lua_State *L) {
     { "random_id", core_random_id }, { "monotonic_ms", core_monotonic_ms }, { "option", core_option },
     { "configs", sdml_configs }, { "check_topic", sdml_check_topic }, { "check_policy", sdml_check_policy }, { "check_topic_name", sdml_check_topic_name },
     { "catch_signals", core_catch_signals }, { "caught_signal", core_caught_signal },
-    { "let_interrupt", core_let_interrupt }, { "error", sdml_error }, { NULL, NULL },
+    { "let_interrupt", core_let_interrupt }, { "error", sdml_error }, { "digest", sdml_digest }, { NULL, NULL },
   };
   for (const luaL_Reg *f = functions; f->name; f++) {
     lua_pushcfunction(L, f->func);

@@ -190,6 +190,7 @@ int sdml_encode_value(lua_State *L, int index, sdm_buf *out);              /* ap
 void sdml_push_value(lua_State *L, const sdm_snapshot_entry *e);
 
 /* ---- verify.c ---- */
+int sdml_digest(lua_State *L);                                             /* digest.c: core.digest */
 typedef int sdml_verifier(void *of, const char *topic, sdm_verify_report **out);
 int sdml_verify(lua_State *L, sdml_verifier *verify, void *of, const char *topic);         /* results of verify(): a report, or a failure */
 
