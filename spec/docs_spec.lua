@@ -332,7 +332,7 @@ describe("docs/scripts.md", function()
       end
     end
     scripts.remove(directory)
-    assert.equal(13, count)
+    assert.equal(15, count)
   end)
 
   it("names every field of a script, and every command", function()

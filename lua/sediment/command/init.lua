@@ -3,7 +3,7 @@
 --
 -- Exit status: 0 all is well; 1 something failed, or `verify` found damage; 2 the command line is wrong; 128 and the signal's number when a
 -- signal ended a run in order. Data go to stdout, all else to stderr.
-local COMMANDS = { "run", "apply", "topics", "cat", "groups", "policy", "verify", "maintain", "backup" }
+local COMMANDS = { "run", "apply", "topics", "cat", "groups", "policy", "verify", "maintain", "backup", "copy" }
 
 local DESCRIPTION = [[
 An embedded log store with Apache Kafka's semantics and bytes on disk. `sediment COMMAND --help` tells more.]]

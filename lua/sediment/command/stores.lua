@@ -7,7 +7,8 @@ local core = require "sediment.core"
 
 local stores = {}
 
-local function exists(path)
+--- Whether there is a file or a folder of that name.
+function stores.exists(path)
   local f = io.open(path)
   if f then f:close() end
   return f ~= nil
@@ -17,7 +18,7 @@ end
 function stores.path(given)
   local path = given.store or os.getenv "SEDIMENT_STORE"
   if path and path ~= "" then return path end
-  if exists "sediment.topics" then return "." end
+  if stores.exists "sediment.topics" then return "." end
   return nil, "which store? Give --store DIR or set SEDIMENT_STORE; the working directory is none", "usage"
 end
 
@@ -37,7 +38,7 @@ end
 
 -- A partition's folder is taken for a store now and then.
 local function explain(path, message, code)
-  if code == "not_found" and exists(path .. "/00000000000000000000.log") then
+  if code == "not_found" and stores.exists(path .. "/00000000000000000000.log") then
     message = path .. " is a partition's folder, not a store; give it with --partition"
   end
   return nil, message, code
