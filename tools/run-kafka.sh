@@ -41,6 +41,7 @@ for lua in $luas; do
     part "brokers, $lua" spec/kafka/brokers "$lua"
     part "contract, $lua" spec/kafka/contract "$lua"
     part "cluster, $lua" spec/kafka/cluster "$lua"
+    part "copying, $lua" spec/kafka/copying "$lua"
     part "replicated, $lua" spec/kafka/replicated "$lua"
 done
 part "stores of the specs" spec/kafka/leftovers $luas

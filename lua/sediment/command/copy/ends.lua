@@ -20,7 +20,7 @@ local Stored = {}
 Stored.__index = Stored
 
 -- Of a member that was killed a cluster is to learn soon: until then nobody else gets its partitions.
-local MEMBER_MS = 10000
+local MEMBER_MS = 6000
 
 local function open_store(path, readonly, create)
   local options = { background = false, create = create, readonly = readonly }
