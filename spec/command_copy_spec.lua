@@ -1,4 +1,5 @@
 -- sediment copy between stores in folders, and from a partition's folder. Over a cluster: spec/kafka/copying.
+local ends = require "sediment.command.copy.ends"
 local Journal = require "sediment.command.copy.journal"
 local core = require "sediment.core"
 local disk = require "disk"
@@ -6,6 +7,7 @@ local scripts = require "scripts"
 local support = require "support"
 
 local T = 1700000000000
+local unpack = table.unpack or unpack
 
 describe("sediment copy", function()
   local directory, store
@@ -295,6 +297,28 @@ describe("sediment copy", function()
     for i, r in ipairs(rest) do assert.same(r, { all[31 + i].key, all[31 + i].value }) end
   end)
 
+  -- A broker that has just come back may tell an end of before.
+  it("does not take the first end that a cluster tells for the last", function()
+    fill(1)
+    local methods = getmetatable(ends.source(directory .. "/from", "t"))
+    local function settled(known, most, told)
+      local at, asked = 1, {}
+      local topic = {}
+      function topic.latest() return told[1] end
+      function topic.wait(_, offset)
+        asked[#asked + 1] = offset
+        at = at + 1
+        return told[at]
+      end
+      return { methods.settled({ latest = methods.latest, topic = topic, is_cluster = true }, 0, known, most), unpack(asked) }
+    end
+    assert.same({ 10 }, settled(10, 10, { 10 }))
+    assert.same({ 10, 9 }, settled(10, 10, { 7, 10 }))
+    assert.same({ 12, 10, 11, 12 }, settled(10, 15, { 10, 11, 12 }))
+    assert.same({ 15, 9, 11 }, settled(10, 15, { 3, 11, 15 }))
+    assert.same({ 3, 9, 3 }, settled(10, 15, { 3 }))
+  end)
+
   local function started(...) return scripts.start_sediment(directory, "copy", "from", "t", "to", ...) end
 
   it("leaves nothing out and has nothing twice, however often it is killed", function()
@@ -406,7 +430,7 @@ describe("sediment copy", function()
       groups[#groups + 1], groups[#groups + 2] = "--group", "g" .. c
     end
     commit("g6", 1, 1)
-    local said = copies((table.unpack or unpack)(groups))
+    local said = copies(unpack(groups))
     for c = 0, 90, 6 do
       local expected = #offsets
       for i = #offsets, 1, -1 do

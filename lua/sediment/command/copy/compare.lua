@@ -104,7 +104,7 @@ end
 
 local function verify(self, tick)
   local s = self.state
-  local log_end, message, code = self.target:latest(self.p)
+  local log_end, message, code = self.target:latest(self.p, s.at)
   local start
   if log_end then start, message, code = target_start(self) end
   if start then self.source_start, message, code = self.source:earliest(self.p) end

@@ -4,7 +4,8 @@
 --   name, where             the topic's name; the store's path, for messages
 --   count()                 how many partitions it has
 --   numbers()               the partitions that are to be copied
---   earliest(p), latest(p)  where a partition begins and ends
+--   earliest(p)             where a partition begins
+--   latest(p, known)        where it ends: not before `known`
 --   records(p, from, to)    those that are committed: offset, key, value, timestamp, headers
 --   close()
 local sediment = require "sediment"
@@ -39,7 +40,32 @@ function Stored:numbers()
 end
 
 function Stored:earliest(p) return self.topic:earliest(p) end
-function Stored:latest(p) return self.topic:latest(p) end
+
+-- A broker that has just come back, or has just become the leader, may take an older offset for the end, until it has looked closer.
+local SETTLE_MS = 3000
+
+function Stored:latest(p, known)
+  local log_end, message, code = self.topic:latest(p)
+  if not log_end or not known or log_end >= known or not self.is_cluster then return log_end, message, code end
+  local waited
+  waited, message, code = self.topic:wait(known - 1, SETTLE_MS, p)
+  if not waited and message then return nil, message, code end
+  return waited or log_end
+end
+
+--- The same when it is `known` to be there, and may be anywhere up to `most`: where it stays.
+function Stored:settled(p, known, most)
+  local log_end, message, code = self:latest(p, known)
+  while log_end and log_end < most and self.is_cluster do
+    local more
+    more, message, code = self.topic:wait(log_end, SETTLE_MS, p)
+    if not more and message then return nil, message, code end
+    if not more then break end
+    log_end = more
+  end
+  return log_end, message, code
+end
+
 function Stored:records(p, from, to) return self.topic:records { partition = p, from = from, to = to } end
 
 --- The topic's own configs, by dotted names.
@@ -56,7 +82,7 @@ end
 function Stored:close() return self.store:close() end
 
 local function stored(store, topic, name, where)
-  return setmetatable({ store = store, topic = topic, name = name, where = where }, Stored)
+  return setmetatable({ store = store, topic = topic, name = name, where = where, is_cluster = ends.is_cluster(where) }, Stored)
 end
 
 -- ------------------------------------------------------------------------------------------------------------- of a partition's folder

@@ -1,18 +1,20 @@
 -- Copying one partition. What it has come to is `state` (journal.lua); all methods answer nil, message, code when they fail.
 local core = require "sediment.core"
-local ends = require "sediment.command.copy.ends"
 local Journal = require "sediment.command.copy.journal"
 
 local Partition = {}
 Partition.__index = Partition
 
 local CHUNK_RECORDS, CHUNK_BYTES = 5000, 4 * 1024 * 1024       -- noted in the journal at once, and so made durable at once
-local BATCH_RECORDS, BATCH_BYTES = 500, 512 * 1024             -- appended at once; half of what a topic takes by default
+local BATCH_RECORDS, BATCH_BYTES = 500, 512 * 1024             -- appended at once here; half of what a topic takes by default
 local RECORD_BYTES = 100                                       -- what a record takes besides key and value, about
 
 --- Of partition `p` of both; `times`: whether the target keeps the timestamps that it is given.
 function Partition.new(source, target, journal, p, times)
-  return setmetatable({ source = source, target = target, journal = journal, p = p, times = times }, Partition)
+  -- librdkafka makes batches of its own.
+  return setmetatable({ source = source, target = target, journal = journal, p = p, times = times,
+                        batch_records = target.is_cluster and CHUNK_RECORDS or BATCH_RECORDS,
+                        batch_bytes = target.is_cluster and CHUNK_BYTES or BATCH_BYTES }, Partition)
 end
 
 local function named(self) return ("%s-%d"):format(self.source.name, self.p) end
@@ -41,6 +43,10 @@ local function length(runs)
 end
 
 local function foreign(self, log_end)
+  if log_end < self.state.at then
+    return nil, ("partition %d of '%s' in the target ends at offset %.0f, the copy at %.0f: it has lost records"):format(
+      self.p, self.target.name, log_end, self.state.at), "exists"
+  end
   return nil, ("partition %d of '%s' in the target has records up to offset %.0f that are no copy's: somebody else writes to it"):format(
     self.p, self.target.name, log_end), "exists"
 end
@@ -59,7 +65,7 @@ local function arrived(self, log_end)
   local most = length(s.runs)
   local start, message, code = self.target:earliest(self.p)
   if not start then return nil, message, code end
-  if ends.is_cluster(self.target.where) or log_end == s.at or (start == log_end and log_end <= s.at + most) then return log_end - s.at end
+  if self.target.is_cluster or log_end == s.at or (start == log_end and log_end <= s.at + most) then return log_end - s.at end
   local last = last_record(self, math.max(s.at, start), log_end)
   return last and last + 1 - s.at or 0
 end
@@ -106,7 +112,7 @@ local function check_source(self)
   local from = self.state.from
   local start, message, code = self.source:earliest(self.p)
   local log_end
-  if start then log_end, message, code = self.source:latest(self.p) end
+  if start then log_end, message, code = self.source:latest(self.p, from) end
   if not log_end then return nil, message, code end
   if start > from then
     return nil, ("%s: it is copied up to offset %.0f, and the source has only those from %.0f on now: what was between is lost"):format(
@@ -127,7 +133,7 @@ local function go_on(self)
   if s.times ~= self.times then
     return nil, ("topic '%s' of the target: message.timestamp.type was changed since the copy began"):format(self.target.name), "policy"
   end
-  local log_end, message, code = self.target:latest(self.p)
+  local log_end, message, code = self.target:settled(self.p, s.at, s.at + length(s.runs))
   local n
   if log_end then n, message, code = arrived(self, log_end) end
   if not n then return nil, message, code end
@@ -144,7 +150,7 @@ local function begin(self)
   local done
   if self.state then done, message, code = go_on(self) else done, message, code = begin_anew(self) end
   if not done then return nil, message, code end
-  self.log_end, message, code = self.source:latest(self.p)
+  self.log_end, message, code = self.source:latest(self.p, self.state.from)
   self.position = self.state.from
   return self.log_end and true, message, code
 end
@@ -240,7 +246,7 @@ end
 
 -- A batch that was refused, one record after the other: those before the one that is the reason are copied, and it is named.
 local function append_each(self, chunk, from, to)
-  local log_end, message, code = self.target:latest(self.p)
+  local log_end, message, code = self.target:latest(self.p, self.state.at + from - 1)
   if not log_end then return nil, message, code end
   for i = log_end - self.state.at + 1, to do
     if i < from then return unexpected(self, log_end) end
@@ -265,7 +271,7 @@ local function append_all(self, chunk)
   local from, bytes = 1, 0
   for i, record in ipairs(chunk.records) do
     local size = #(record.key or "") + #(record.value or "") + RECORD_BYTES
-    if i > from and (i - from >= BATCH_RECORDS or bytes + size > BATCH_BYTES) then
+    if i > from and (i - from >= self.batch_records or bytes + size > self.batch_bytes) then
       local done, message, code = append_batch(self, chunk, from, i - 1)
       if not done then return nil, message, code end
       from, bytes = i, 0
