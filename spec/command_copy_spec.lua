@@ -349,17 +349,18 @@ describe("sediment copy", function()
     same_contents(topic, target():topic "t")
   end)
 
+  local function as_soon_as_it_copies(signal, pid)
+    local log = directory .. "/to/t-0/00000000000000000000.log"
+    disk.run(("timeout 30 sh -c 'until [ -s \"%s\" ]; do :; done'; kill -%s %d"):format(log, signal, pid))
+  end
+
   it("ends in order at a signal, and the next run goes on", function()
     local topic = store:topic("t", { retention_ms = -1 })
     local batch = {}
     for i = 1, 1000 do batch[i] = { key = "k" .. i, value = ("v"):rep(200), timestamp = T + i } end
     for _ = 1, 200 do topic:append_batch(batch) end
     local pipe, pid = started()
-    for _ = 1, 500 do
-      if disk.exists(directory .. "/to/t-0/00000000000000000000.log") then break end
-      disk.run "sleep 0.01"
-    end
-    disk.run("kill -INT " .. pid)
+    as_soon_as_it_copies("INT", pid)
     local said = pipe:read "*a"
     pipe:close()
     assert.matches("; the next run goes on there\nstatus 130\n$", said)
@@ -382,11 +383,7 @@ describe("sediment copy", function()
       consumer:close()
     end
     local pipe, pid = started()
-    for _ = 1, 500 do
-      if disk.exists(directory .. "/to/t-0/00000000000000000000.log") then break end
-      disk.run "sleep 0.01"
-    end
-    disk.run("kill -9 " .. pid)
+    as_soon_as_it_copies("KILL", pid)
     pipe:read "*a"
     pipe:close()
     disk.run("find '" .. directory .. "/to' -name sediment.control -delete")

@@ -125,7 +125,35 @@ local function check_source(self)
   return true
 end
 
-local function go_on(self)
+-- Where the target ends, and how many have arrived of those that were to be copied next.
+local function count_arrived(self)
+  local s = self.state
+  local log_end, message, code = self.target:settled(self.p, s.at, s.at + length(s.runs))
+  local n
+  if log_end then n, message, code = arrived(self, log_end) end
+  if not n then return nil, message, code end
+  return log_end, n
+end
+
+local LOOKS, LOOK_MS = 12, 500            -- how often, and how long, a cluster is asked for what was noted last
+
+-- What the journal has, and where the target ends; how many have arrived. A broker that has just come back may answer with what was noted
+-- before the last time. Then there is more than that tells of, since what comes next is noted when all before has arrived, and the broker
+-- is asked again; if all of it is there, and no more, both say the same. false: nothing was noted. nil, message, code.
+local function look(self)
+  local log_end, n, code
+  for i = 1, self.target.is_cluster and LOOKS or 1 do
+    if i > 1 then self.target.topic:wait(log_end, LOOK_MS, self.p) end
+    self.state, n, code = self.journal:read(self.p)
+    if not self.state and n then return nil, n, code end
+    if self.state then log_end, n, code = count_arrived(self) else log_end, n, code = self.target:latest(self.p) end
+    if not log_end then return nil, n, code end
+    if self.state and n <= length(self.state.runs) or log_end == 0 then break end
+  end
+  return self.state and log_end or false, n
+end
+
+local function go_on(self, log_end, n)
   local s = self.state
   if s.topic ~= self.source.name then
     return nil, ("topic '%s' of the target holds a copy of '%s'"):format(self.target.name, s.topic), "exists"
@@ -133,10 +161,6 @@ local function go_on(self)
   if s.times ~= self.times then
     return nil, ("topic '%s' of the target: message.timestamp.type was changed since the copy began"):format(self.target.name), "policy"
   end
-  local log_end, message, code = self.target:settled(self.p, s.at, s.at + length(s.runs))
-  local n
-  if log_end then n, message, code = arrived(self, log_end) end
-  if not n then return nil, message, code end
   if n > length(s.runs) or n < 0 then return foreign(self, log_end) end
   advance(self, n)
   s.at = log_end
@@ -144,11 +168,10 @@ local function go_on(self)
 end
 
 local function begin(self)
-  local message, code
-  self.state, message, code = self.journal:read(self.p)
-  if not self.state and message then return nil, message, code end
+  local log_end, message, code = look(self)
+  if log_end == nil then return nil, message, code end
   local done
-  if self.state then done, message, code = go_on(self) else done, message, code = begin_anew(self) end
+  if log_end then done, message, code = go_on(self, log_end, message) else done, message, code = begin_anew(self) end
   if not done then return nil, message, code end
   self.log_end, message, code = self.source:latest(self.p, self.state.from)
   self.position = self.state.from
