@@ -209,7 +209,7 @@ describe("sediment copy and a cluster", function()
         local copied = target():topic(name)
         if copied and copied:latest(0) > previous then break end
       end
-      disk.run(("sleep %.3f; kill -9 %d 2> /dev/null"):format(math.random() * 0.1, pid))
+      disk.run(("sleep %.3f; kill -9 %d 2> /dev/null"):format(math.random() * 0.05, pid))
       pipe:read "*a"
       pipe:close()
       local now = target():topic(name):latest(0)
@@ -229,9 +229,9 @@ describe("sediment copy and a cluster", function()
   end)
 
   it("nor on the way back", function()
-    local topic = fill(cluster(), 60000, { retention_ms = -1 }, 1)
+    local topic = fill(cluster(), 150000, { retention_ms = -1 }, 1)
     local seen
-    kill_loop(PATH, "b", topic, 60000, function()
+    kill_loop(PATH, "b", topic, 150000, function()
       seen = seen or folder "b"
       return seen
     end)
