@@ -359,6 +359,8 @@ int sdm_log_get_bounds(sdm_log *l, sdm_log_bounds *out);
 ** times; what was appended before the beginning is durable then. SDM_IO: no thread. */
 int sdm_topic_flush_begin(sdm_topic *t, int32_t partition, int64_t now, uint64_t *ticket);
 int sdm_topic_flush_poll(sdm_topic *t, int32_t partition, uint64_t ticket, int64_t *durable);
+/* The same for who may wait, so long at most. */
+int sdm_topic_flush_wait(sdm_topic *t, int32_t partition, uint64_t ticket, int64_t timeout_ms, int64_t *durable);
 
 /* ---- waiting ---- */
 

@@ -380,7 +380,7 @@ describe("resty.sediment", function()
         if message ~= "" then assert.matches(": not in ", message) end
         count = count + 1
       end
-      assert.equal(12 * 60, count)
+      assert.equal(12 * 65, count)
       for where in pairs(said) do
         assert(found[where] or where:find "^ssl", where .. " was not tried")
       end

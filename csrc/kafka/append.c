@@ -39,7 +39,6 @@ static void note_delivery(sdk_append *a, const rd_kafka_message_t *m) {
   a->delivered++;
 }
 
-void sdk_reported(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque);
 void sdk_reported(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque) {
   sdk_append *a = message->_private;
   (void)rk, (void)opaque;
@@ -73,23 +72,26 @@ int sdk_append_new(sdk_client *c, const char *topic, int codec, sdk_append **out
   return 0;
 }
 
-static rd_kafka_resp_err_t produce(sdk_append *a, const sdk_record *r) {
+rd_kafka_resp_err_t sdk_produce(rd_kafka_t *producer, const char *topic, rd_kafka_topic_t *handle, const sdk_record *r, void *opaque) {
   rd_kafka_headers_t *headers = (rd_kafka_headers_t *)(uintptr_t)r->headers;
   rd_kafka_vu_t vus[] = {
-    { .vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = a->topic },
+    { .vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = topic },
     { .vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = r->partition < 0 ? RD_KAFKA_PARTITION_UA : r->partition },
     { .vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY },
     { .vtype = RD_KAFKA_VTYPE_KEY, .u.mem = { r->key_size < 0 ? NULL : (void *)(uintptr_t)r->key, r->key_size < 0 ? 0 : (size_t)r->key_size } },
     { .vtype = RD_KAFKA_VTYPE_VALUE, .u.mem = { r->value_size < 0 ? NULL : (void *)(uintptr_t)r->value, r->value_size < 0 ? 0 : (size_t)r->value_size } },
     { .vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = r->timestamp },
-    { .vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = a },
+    { .vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = opaque },
     { .vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers },
   };
-  rd_kafka_error_t *error = rd_kafka_produceva(a->producer, vus, sizeof vus / sizeof *vus - (headers ? 0 : 1));
+  if (handle) vus[0] = (rd_kafka_vu_t){ .vtype = RD_KAFKA_VTYPE_RKT, .u.rkt = handle };
+  rd_kafka_error_t *error = rd_kafka_produceva(producer, vus, sizeof vus / sizeof *vus - (headers ? 0 : 1));
   rd_kafka_resp_err_t err = error ? rd_kafka_error_code(error) : RD_KAFKA_RESP_ERR_NO_ERROR;
   if (error) rd_kafka_error_destroy(error);
   return err;
 }
+
+static rd_kafka_resp_err_t produce(sdk_append *a, const sdk_record *r) { return sdk_produce(a->producer, a->topic, NULL, r, a); }
 
 /* A topic that was made, or grew, since the producer asked for it is asked for again: once, and as long as brokers may differ about it. */
 static rd_kafka_resp_err_t produce_known(sdk_append *a, const sdk_record *r) {
@@ -138,6 +140,16 @@ int sdk_append_add(sdk_append *a, const sdk_record *record) {
 
 /* ---- waiting ---- */
 
+/* The code of a failure, told as what it may have left behind. */
+static int may_be_there(int code, bool maybe) {
+  bool open = maybe && (code == SDM_TIMEOUT || code == SDM_UNAVAILABLE || code == SDM_IO);
+  return open ? sdm_fail_within(code, "the record may be in the log, or not: ") : code;
+}
+
+int sdk_fail_delivery(sdk_client *c, rd_kafka_resp_err_t err, const char *topic, int32_t partition, bool maybe) {
+  return may_be_there(sdk_fail_at(c, err, "append to ", topic, partition, LOOK_MS), maybe);
+}
+
 static int failure(sdk_append *a) {
   int code = sdk_fail_at(a->client, a->err, "append to ", a->topic, a->failed, LOOK_MS);
   int64_t left = a->until - sdm_monotonic_ms();
@@ -147,11 +159,7 @@ static int failure(sdk_append *a) {
 }
 
 static int verdict(sdk_append *a, sdk_appended *out) {
-  if (a->err) {
-    int code = failure(a);
-    bool open = a->maybe && (code == SDM_TIMEOUT || code == SDM_UNAVAILABLE || code == SDM_IO);
-    return open ? sdm_fail_within(code, "the record may be in the log, or not: ") : code;
-  }
+  if (a->err) return may_be_there(failure(a), a->maybe);
   *out = a->result;
   sdk_well(a->client);
   return 1;

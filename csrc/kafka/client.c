@@ -88,8 +88,10 @@ static int prepare(sdk_client *c, const char *servers, const sdk_setting *settin
   if (!conf) return sdm_no_memory();
   int rc = set_defaults(conf, c->timeout_ms);
   for (size_t i = 0; rc == 0 && i < count; i++) {
-    rc = refuse_ours(settings[i].name);
-    if (rc == 0) rc = set(conf, settings[i].name, settings[i].value);
+    const char *name = settings[i].name;
+    c->lingers = c->lingers || strcmp(name, "linger.ms") == 0 || strcmp(name, "queue.buffering.max.ms") == 0;
+    rc = refuse_ours(name);
+    if (rc == 0) rc = set(conf, name, settings[i].value);
   }
   if (rc == 0) rc = set(conf, "bootstrap.servers", servers);
   if (rc == 0) rc = set(conf, "allow.auto.create.topics", "false");
@@ -161,7 +163,7 @@ void sdk_client_release(sdk_client *c) {
 }
 
 /* Those who wait for their records are told first: their memory is released by the reports. */
-static void stop_producer(rd_kafka_t *rk) {
+void sdk_producer_stop(rd_kafka_t *rk) {
   enum { PATIENCE_MS = 2000 };
   rd_kafka_purge(rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
   rd_kafka_flush(rk, PATIENCE_MS);
@@ -171,8 +173,9 @@ static void stop_producer(rd_kafka_t *rk) {
 void sdk_client_close(sdk_client *c) {
   if (c->closed) return;
   c->closed = true;
+  sdk_pipeline_end(c);
   for (int i = 0; i < SDK_CODECS; i++) {
-    if (c->producers[i]) stop_producer(c->producers[i]);
+    if (c->producers[i]) sdk_producer_stop(c->producers[i]);
     c->producers[i] = NULL;
   }
   for (int i = 0; i < 2 * SDK_IDLE_MAX; i++) {
@@ -212,10 +215,8 @@ static rd_kafka_conf_t *producer_conf(sdk_client *c) {
   return conf;
 }
 
-void sdk_reported(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque);      /* append.c */
-
 /* The time after which a record is given up ends before the caller's patience, so that what he is told is final. */
-static int producer_new(sdk_client *c, int codec, rd_kafka_t **out) {
+int sdk_producer_new(sdk_client *c, int codec, sdk_on_report *on_report, const sdk_setting *more, rd_kafka_t **out) {
   static const char *const codecs[SDK_CODECS] = { "none", "gzip", "snappy", "lz4", "zstd" };
   char patience[24];
   int64_t spare = c->timeout_ms / 3 < 2000 ? c->timeout_ms / 3 : 2000;
@@ -224,11 +225,12 @@ static int producer_new(sdk_client *c, int codec, rd_kafka_t **out) {
                                 { "message.max.bytes", "1000000000" }, { NULL, NULL } };
   rd_kafka_conf_t *conf = producer_conf(c);
   if (!conf) return sdm_no_memory();
-  rd_kafka_conf_set_dr_msg_cb(conf, sdk_reported);
+  rd_kafka_conf_set_dr_msg_cb(conf, on_report);
   if (set(conf, "compression.codec", codecs[codec]) < 0) {
     rd_kafka_conf_destroy(conf);
     return sdm_fail(SDM_UNSUPPORTED, "compression: librdkafka was built without %s", codecs[codec]);
   }
+  for (; more && more->name; more++) set(conf, more->name, more->value);
   return sdk_handle_new(c, RD_KAFKA_PRODUCER, conf, extra, out);
 }
 
@@ -237,21 +239,24 @@ int sdk_producer(sdk_client *c, int codec, rd_kafka_t **out) {
   char text[8];
   rd_kafka_t *rk = c->producers[codec];
   if (rk && rd_kafka_fatal_error(rk, text, sizeof text)) {
-    stop_producer(rk);
+    sdk_producer_stop(rk);
     c->producers[codec] = rk = NULL;
   }
-  int rc = rk ? 0 : producer_new(c, codec, &c->producers[codec]);
+  int rc = rk ? 0 : sdk_producer_new(c, codec, sdk_reported, NULL, &c->producers[codec]);
   if (rc == 0) *out = c->producers[codec];
   return rc;
 }
 
-void sdk_refresh_topic(sdk_client *c, const char *topic) {
+static void refresh(rd_kafka_t *producer, const char *topic) {
   enum { PATIENCE_MS = 2000 };
-  for (int i = 0; i < SDK_CODECS; i++) {
-    const struct rd_kafka_metadata *metadata;
-    rd_kafka_topic_t *rkt = c->producers[i] ? rd_kafka_topic_new(c->producers[i], topic, NULL) : NULL;
-    if (!rkt) continue;
-    if (!rd_kafka_metadata(c->producers[i], 0, rkt, &metadata, PATIENCE_MS)) rd_kafka_metadata_destroy(metadata);
-    rd_kafka_topic_destroy(rkt);
-  }
+  const struct rd_kafka_metadata *metadata;
+  rd_kafka_topic_t *rkt = producer ? rd_kafka_topic_new(producer, topic, NULL) : NULL;
+  if (!rkt) return;
+  if (!rd_kafka_metadata(producer, 0, rkt, &metadata, PATIENCE_MS)) rd_kafka_metadata_destroy(metadata);
+  rd_kafka_topic_destroy(rkt);
+}
+
+void sdk_refresh_topic(sdk_client *c, const char *topic) {
+  for (int i = 0; i < SDK_CODECS; i++) refresh(c->producers[i], topic);
+  refresh(sdk_pipeline_producer(c), topic);
 }

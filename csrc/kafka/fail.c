@@ -59,7 +59,8 @@ int sdk_code(rd_kafka_resp_err_t err) {
   if (err == E(NO_ERROR)) return 0;
   if (sdk_passes(err) || err == E(_DESTROY)) return SDM_UNAVAILABLE;
   switch (err) {
-    case E(_TIMED_OUT): case E(_MSG_TIMED_OUT): case E(_TIMED_OUT_QUEUE): case E(REQUEST_TIMED_OUT): return SDM_TIMEOUT;
+    case E(_TIMED_OUT): case E(_MSG_TIMED_OUT): case E(_TIMED_OUT_QUEUE): case E(REQUEST_TIMED_OUT):
+    case E(_PURGE_QUEUE): case E(_PURGE_INFLIGHT): return SDM_TIMEOUT;      /* given up when the time was over */
     default: break;
   }
   int code = record_code(err);

@@ -16,6 +16,8 @@ typedef struct sdk_note {
 
 enum { SDK_CODECS = 5, SDK_IDLE_MAX = 4 };
 
+typedef struct sdk_pipeline sdk_pipeline;
+
 struct sdk_client {
   int references;                         /* the caller's, and of all that came from it */
   bool closed;
@@ -25,12 +27,15 @@ struct sdk_client {
   rd_kafka_t *asking;                     /* for metadata, look-ups and administration; never a producer, which would make topics by asking */
   rd_kafka_t *producers[SDK_CODECS];      /* by codec, made when they are first needed */
   rd_kafka_t *idle[2][SDK_IDLE_MAX];      /* handles that readers have left; [1] are for uncommitted records */
+  sdk_pipeline *pipeline;                 /* made when it is first needed */
+  bool lingers;                           /* the caller has said for how long */
   unsigned next_partition;                /* of records without key; atomic */
   sdk_note note;
   struct sdk_request *requests;           /* that are not freed: they go with `asking` */
 };
 
 void sdk_requests_end(sdk_client *c);     /* admin.c */
+void sdk_pipeline_end(sdk_client *c);     /* pipeline.c */
 void sdk_client_hold(sdk_client *c);
 void sdk_client_release(sdk_client *c);
 
@@ -63,6 +68,19 @@ static inline void sdk_count_brokers(sdk_client *c, const struct rd_kafka_metada
 
 /* A producer, with records compressed by the codec. SDM_UNSUPPORTED: librdkafka was built without it. */
 int sdk_producer(sdk_client *c, int codec, rd_kafka_t **out);
+
+/* One more, for who stops it himself. `more` settings may be NULL. Stopping reports what is under way as given up. */
+typedef void sdk_on_report(rd_kafka_t *rk, const rd_kafka_message_t *message, void *client);
+int sdk_producer_new(sdk_client *c, int codec, sdk_on_report *on_report, const sdk_setting *more, rd_kafka_t **out);
+void sdk_producer_stop(rd_kafka_t *rk);
+void sdk_reported(rd_kafka_t *rk, const rd_kafka_message_t *message, void *client);        /* append.c: of those of append */
+rd_kafka_t *sdk_pipeline_producer(const sdk_client *c);      /* NULL: there is none */
+
+/* append.c: hands a record to a producer, for the topic of that name, or of that handle, if there is one. */
+rd_kafka_resp_err_t sdk_produce(rd_kafka_t *producer, const char *topic, rd_kafka_topic_t *handle, const sdk_record *r, void *opaque);
+/* ... and what became of it: message and code of a failure, which tells whether it may be in the log. */
+int sdk_fail_delivery(sdk_client *c, rd_kafka_resp_err_t err, const char *topic, int32_t partition, bool maybe);
+
 void sdk_refresh_topic(sdk_client *c, const char *topic);    /* every producer asks anew how many partitions it has */
 
 /* A message's record, as long as the message lives. */

@@ -281,7 +281,9 @@ static int take_append(lua_State *L, int arg, int which, void *into) {
   taking *t = into;
   if (which < 2) return take_common(L, arg, which, t->o);
   if (which == 2) t->record->timestamp = sdml_int(L, arg, -1, "timestamp");
-  return which == 3 ? gather_headers(L, t->g, lua_gettop(L), t->record) : 0;
+  if (which == 3) return gather_headers(L, t->g, lua_gettop(L), t->record);
+  if (which == 4 && !lua_isfunction(L, -1)) return sdml_refuse(L, arg, "on_done: function expected, got %s", sdml_type(L, -1));
+  return 0;
 }
 
 static int take_batch(lua_State *L, int arg, int which, void *into) {
@@ -301,6 +303,7 @@ static int take_batch(lua_State *L, int arg, int which, void *into) {
 
 int sdml_gather_one(lua_State *L, sdml_gathered *t, int64_t now, sdm_record *r, sdml_append_options *o) {
   static const char *const names[] = { "partition", "sync", "timestamp", "headers", NULL };
+  static const char *const async_names[] = { "partition", "sync", "timestamp", "headers", "on_done", NULL };
   gathering g = { 2, 0, &t->scratch, now };
   taking taken = { o, &g, r };
   sdm_buf_clear(&t->scratch);
@@ -309,7 +312,7 @@ int sdml_gather_one(lua_State *L, sdml_gathered *t, int64_t now, sdm_record *r, 
   g.arg = 3;
   if (rc == 0) rc = gather_bytes(L, &g, 3, VALUE_IN_SCRATCH, r);
   g.arg = 4;
-  if (rc == 0 && !lua_isnoneornil(L, 4)) rc = sdml_options(L, 4, names, take_append, &taken);
+  if (rc == 0 && !lua_isnoneornil(L, 4)) rc = sdml_options(L, 4, o->async ? async_names : names, take_append, &taken);
   if (rc == 0) settle(r, t->scratch.data);
   return rc;
 }

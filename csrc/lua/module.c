@@ -31,6 +31,12 @@ static int core_bounds(lua_State *L) {
   return 4;
 }
 
+/* core.forks() -> how many forks lie between the process that loaded the library and this one */
+static int core_forks(lua_State *L) {
+  sdml_pushint(L, sdm_fork_count());
+  return 1;
+}
+
 /* core.now(store) -> the time by its clock */
 static int core_now(lua_State *L) {
   sdml_store *s = sdml_store_check(L, 1);
@@ -98,6 +104,7 @@ static void add_functions(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "open", sdml_store_open }, { "open_partition", sdml_partition_open }, { "bounds", core_bounds },
     { "reader", sdml_reader_of_topic }, { "load", sdml_reader_load }, { "life", sdml_store_life },
+    { "begin", sdml_begin }, { "store_of", sdml_store_of }, { "forks", core_forks },
     { "wait_any", sdml_wait_any }, { "flush_begin", sdml_flush_begin }, { "flush_poll", sdml_flush_poll },
     { "snapshot_open", sdml_snapshot_open }, { "snapshot_begin", sdml_snapshot_begin },
     { "key", sdml_key }, { "now", core_now }, { "topic_id", core_topic_id }, { "roster", sdml_roster_open },

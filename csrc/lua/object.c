@@ -36,6 +36,14 @@ void sdml_class(lua_State *L, const char *name, const luaL_Reg *methods, const l
   lua_pop(L, 1);
 }
 
+int sdml_call_close(lua_State *L) {
+  lua_settop(L, 1);
+  lua_getfield(L, 1, "close");
+  lua_insert(L, 1);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
 void *sdml_new(lua_State *L, size_t size, const char *class, int owner) {
   sdml_object *object = lua_newuserdata(L, size);
   memset(object, 0, size);

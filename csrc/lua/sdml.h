@@ -113,6 +113,7 @@ typedef struct sdml_held {                /* memory of the library that a Lua er
 } sdml_held;
 sdml_held *sdml_hold(lua_State *L, void (*release)(void *));               /* pushes a holder; the memory goes when it is dropped */
 void sdml_drop(sdml_held *h);
+int sdml_call_close(lua_State *L);                                         /* a metamethod: calls the method close, which Lua code may have put in place of ours */
 void *sdml_new(lua_State *L, size_t size, const char *class, int owner);   /* zeroed but for its class; its companion keeps `owner` (0: nothing) */
 int64_t sdml_now(lua_State *L, int index, sdml_store *s);                  /* the clock of the userdata at `index`, which belongs to s */
 bool sdml_try_now(lua_State *L, int index, sdml_store *s, int64_t *now);   /* false: *now is the last time, the clock's error is pushed */
@@ -125,6 +126,7 @@ typedef struct sdml_append_options {
   int32_t partition;                      /* SDM_ANY_PARTITION when left out */
   unsigned flags;                         /* SDM_SYNC */
   sdm_codec codec;                        /* of a batch */
+  bool async;                             /* given: on_done is an option, too, which is looked at here and no more */
 } sdml_append_options;
 
 /* The record of append(key, value, options), or those of append_batch(records, options), a method's arguments: 0, or a failure's code. Their
@@ -150,6 +152,8 @@ int sdml_check_topic(lua_State *L);                                        /* co
 int sdml_check_topic_name(lua_State *L);                                   /* core.check_topic_name */
 int sdml_push_topic_stats(lua_State *L, sdm_topic *topic, int64_t now);    /* pushes {partitions=}: 0; or a failure's code */
 int sdml_topic_append(lua_State *L);
+int sdml_begin(lua_State *L);                                              /* core.begin */
+int sdml_store_of(lua_State *L);                                           /* core.store_of */
 void sdml_push_append_batch(lua_State *L, bool with_partition);            /* the method; with the partition as its third result: core.append_batch */
 
 /* ---- partition.c ---- */

@@ -78,10 +78,16 @@ int sdml_store_open(lua_State *L) {
   return 1;
 }
 
-/* core.life(store) -> {closed = boolean}, the same at each call: for who asks too often to call C for it. */
+/* core.life(store or topic) -> {closed = boolean} of the store, the same at each call */
 int sdml_store_life(lua_State *L) {
-  sdml_store *s = luaL_checkudata(L, 1, SDML_STORE);
   lua_settop(L, 1);
+  if (sdml_object_at(L, 1, SDML_TOPIC)) {
+    sdml_getcompanion(L, 1);
+    lua_rawgeti(L, -1, SDML_OWNER);
+    lua_replace(L, 1);
+    lua_settop(L, 1);
+  }
+  const sdml_store *s = sdml_self(L, SDML_STORE);
   sdml_getcompanion(L, 1);
   lua_rawgeti(L, 2, SDML_LIFE);
   if (!lua_isnil(L, -1)) return 1;
@@ -334,6 +340,6 @@ void sdml_open_store(lua_State *L) {
     { "topic", sdml_store_topic }, { "topics", store_topics }, { "delete_topic", store_delete_topic }, { "policy", sdml_store_policy }, { "policies", store_policies }, { "import", store_import }, { "maintain", store_maintain },
     { "stats", store_stats }, { "backup", store_backup }, { "verify", store_verify }, { "close", store_close }, { NULL, NULL },
   };
-  static const luaL_Reg meta[] = { { "__gc", store_gc }, { "__close", store_close }, { "__tostring", store_tostring }, { NULL, NULL } };
+  static const luaL_Reg meta[] = { { "__gc", store_gc }, { "__close", sdml_call_close }, { "__tostring", store_tostring }, { NULL, NULL } };
   sdml_class(L, SDML_STORE, methods, meta);
 }

@@ -61,6 +61,14 @@ static int topic_close(lua_State *L) {
   return 0;
 }
 
+/* core.store_of(topic) */
+int sdml_store_of(lua_State *L) {
+  timeless_self(L);
+  sdml_getcompanion(L, 1);
+  lua_rawgeti(L, -1, SDML_OWNER);
+  return 1;
+}
+
 static int topic_tostring(lua_State *L) {
   sdml_topic *t = sdml_self(L, SDML_TOPIC);
   bool open = t->topic && !t->store->closed;

@@ -61,11 +61,12 @@ int sdml_flush_begin(lua_State *L) {
   return 1;
 }
 
-/* core.flush_poll(topic, partition, ticket) -> durable offset | nil while it is not done | nil, message, code */
+/* core.flush_poll(topic, partition, ticket [, ms]) -> durable offset | nil while it is not done | nil, message, code. Waits so long at most */
 int sdml_flush_poll(lua_State *L) {
   int64_t durable;
   sdml_topic *t = sdml_topic_check(L, 1);
-  int rc = sdm_topic_flush_poll(t->topic, (int32_t)sdml_int(L, 2, 2, "partition"), (uint64_t)sdml_int(L, 3, 3, "ticket"), &durable);
+  int64_t partition = sdml_int(L, 2, 2, "partition"), ticket = sdml_int(L, 3, 3, "ticket"), ms = lua_isnoneornil(L, 4) ? 0 : sdml_int(L, 4, 4, "ms");
+  int rc = sdm_topic_flush_wait(t->topic, (int32_t)partition, (uint64_t)ticket, ms, &durable);
   if (rc < 0) return sdml_fail(L, rc);
   if (rc == 1) sdml_pushint(L, durable);
   else lua_pushnil(L);

@@ -48,15 +48,21 @@ static int copy_headers(const sdm_record *r, sdk_headers **out) {
   return rc;
 }
 
-static int add(sdk_append *a, const sdm_record *r, int32_t partition) {
+int sdkl_record_of(const sdm_record *r, int32_t partition, sdk_record *out) {
   sdk_headers *headers = NULL;
   int rc = r->header_count > 0 ? copy_headers(r, &headers) : 0;
   if (rc < 0) return rc;
-  sdk_record record = {
+  *out = (sdk_record){
     .partition = partition == SDM_ANY_PARTITION ? SDK_ANY_PARTITION : partition, .timestamp = r->timestamp,
     .key = r->key, .key_size = r->key_size, .value = r->value, .value_size = r->value_size, .headers = headers,
   };
-  return sdk_append_add(a, &record);
+  return 0;
+}
+
+static int add(sdk_append *a, const sdm_record *r, int32_t partition) {
+  sdk_record record;
+  int rc = sdkl_record_of(r, partition, &record);
+  return rc < 0 ? rc : sdk_append_add(a, &record);
 }
 
 /* ---- waiting for the reports ---- */
@@ -74,8 +80,7 @@ static int begin(sdkl_topic *t, sdkl_append *a, int codec) {
   return rc < 0 ? rc : sdk_append_new(t->store->client, t->name, codec, &a->append);
 }
 
-/* The topic as it is once the clock, which is the caller's function, was asked. */
-static sdkl_topic *timed_self(lua_State *L, int64_t *now) {
+sdkl_topic *sdkl_timed_topic(lua_State *L, int64_t *now) {
   *now = sdml_now(L, 1, &sdkl_topic_self(L)->store->plain);
   return sdkl_topic_self(L);
 }
@@ -85,10 +90,10 @@ int sdkl_topic_append(lua_State *L) {
   sdm_record r;
   sdk_appended done;
   lua_settop(L, 4);
-  timed_self(L, &now);
+  sdkl_timed_topic(L, &now);
   sdkl_append *a = new_append(L);
   sdkl_topic *t = sdkl_topic_self(L);
-  sdml_append_options o = { SDM_ANY_PARTITION, 0, SDM_CODEC_NONE };
+  sdml_append_options o = { .partition = SDM_ANY_PARTITION };
   int rc = sdml_gather_one(L, &t->gathered, now, &r, &o);
   if (rc == 0) rc = begin(t, a, 0);
   if (rc == 0) rc = add(a->append, &r, o.partition);
@@ -147,10 +152,10 @@ static int append_batch(lua_State *L) {
   size_t count = 0;
   sdk_appended done;
   lua_settop(L, 3);
-  timed_self(L, &now);
+  sdkl_timed_topic(L, &now);
   sdkl_append *a = new_append(L);
   sdkl_topic *t = sdkl_topic_self(L);
-  sdml_append_options o = { SDM_ANY_PARTITION, 0, SDM_CODEC_NONE };
+  sdml_append_options o = { .partition = SDM_ANY_PARTITION };
   int rc = sdml_gather_batch(L, &t->gathered, now, &count, &o);
   if (rc == 0 && count == 0) rc = empty_batch();
   if (rc == 0) rc = begin(t, a, (int)o.codec);

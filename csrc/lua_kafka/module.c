@@ -42,6 +42,7 @@ static void add_functions(lua_State *L) {
     { "store_of", sdkl_store_of },
     { "bounds", sdkl_bounds }, { "create_topic", sdkl_create_topic }, { "grow_topic", sdkl_grow_topic }, { "set_configs", sdkl_set_configs },
     { "describe", sdkl_describe }, { "groups", sdkl_groups }, { "group", sdkl_group }, { "delete_group", sdkl_delete_group },
+    { "begin", sdkl_begin }, { "reports", sdkl_reports }, { "give_up", sdkl_give_up },
     { "source", sdkl_source_open }, { "reader", sdkl_reader_open }, { "idle", core_idle }, { "timeout_ms", core_timeout_ms }, { "monotonic_ms", core_monotonic_ms }, { NULL, NULL },
   };
   sdml_functions(L, functions);

@@ -68,7 +68,7 @@ typedef struct sdkl_held {                /* memory that a Lua error must not le
 void sdkl_open_held(lua_State *L);
 sdkl_held *sdkl_hold(lua_State *L);                            /* pushes it, empty */
 
-/* ---- topic.c, append.c, records.c ---- */
+/* ---- topic.c, append.c, pipeline.c, records.c ---- */
 void sdkl_open_topic(lua_State *L);
 void sdkl_open_append(lua_State *L);
 void sdkl_open_reader(lua_State *L);
@@ -82,6 +82,11 @@ int sdkl_try_bounds(lua_State *L, sdkl_topic *t, int32_t partition, int64_t *sta
 int sdkl_try_time(lua_State *L, sdkl_topic *t, int32_t partition, int64_t ms, int64_t *offset);
 int sdkl_topic_append(lua_State *L);
 void sdkl_push_append_batch(lua_State *L);
+sdkl_topic *sdkl_timed_topic(lua_State *L, int64_t *now);      /* argument 1 as it is once the clock, which is the caller's function, was asked */
+int sdkl_record_of(const sdm_record *r, int32_t partition, sdk_record *out);   /* its headers are the caller's to hand over */
+int sdkl_begin(lua_State *L);                                  /* pipeline.c: core.begin, core.reports, core.give_up */
+int sdkl_reports(lua_State *L);
+int sdkl_give_up(lua_State *L);
 int sdkl_topic_records(lua_State *L);
 int sdkl_reader_open(lua_State *L);                            /* core.reader */
 int sdkl_push_record(lua_State *L, const sdk_record *r);       /* offset, key, value, timestamp, headers */

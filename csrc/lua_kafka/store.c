@@ -1,4 +1,5 @@
 /* Stores that are Kafka clusters. */
+#include "kafka/pipeline.h"
 #include "lua_kafka/sdkl.h"
 #include "os/host.h"
 
@@ -88,10 +89,16 @@ int sdkl_store_open(lua_State *L) {
 
 /* ---- life ---- */
 
-/* core.life(store) -> {closed = boolean}, the same at each call */
+/* core.life(store or topic) -> {closed = boolean} of the store, the same at each call */
 int sdkl_store_life(lua_State *L) {
-  sdkl_store *s = luaL_checkudata(L, 1, SDKL_STORE);
   lua_settop(L, 1);
+  if (sdml_object_at(L, 1, SDKL_TOPIC)) {
+    sdml_getcompanion(L, 1);
+    lua_rawgeti(L, -1, SDML_OWNER);
+    lua_replace(L, 1);
+    lua_settop(L, 1);
+  }
+  const sdkl_store *s = sdml_self(L, SDKL_STORE);
   sdml_getcompanion(L, 1);
   lua_rawgeti(L, 2, SDML_LIFE);
   if (!lua_isnil(L, -1)) return 1;
@@ -116,8 +123,11 @@ static int store_close(lua_State *L) {
   return 1;
 }
 
+/* Who has not closed it is not there to be told, but what he appended shall come to the log. */
 static int store_gc(lua_State *L) {
-  let_go(sdml_self(L, SDKL_STORE));
+  sdkl_store *s = sdml_self(L, SDKL_STORE);
+  if (s->client && sdkl_is_here(s)) sdk_pipeline_drain(s->client);
+  let_go(s);
   return 0;
 }
 
@@ -161,6 +171,6 @@ static int store_topics(lua_State *L) {
 
 void sdkl_open_store(lua_State *L) {
   static const luaL_Reg methods[] = { { "topics", store_topics }, { "delete_topic", sdkl_store_delete_topic }, { "close", store_close }, { NULL, NULL } };
-  static const luaL_Reg meta[] = { { "__gc", store_gc }, { "__close", store_close }, { "__tostring", store_tostring }, { NULL, NULL } };
+  static const luaL_Reg meta[] = { { "__gc", store_gc }, { "__close", sdml_call_close }, { "__tostring", store_tostring }, { NULL, NULL } };
   sdml_class(L, SDKL_STORE, methods, meta);
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 /* One log's flushes are numbered. A ticket is the number of the first one that begins after it was asked for, and so covers what was appended before. */
@@ -44,6 +45,7 @@ static void run_job(sdm_flusher *f, job *j) {
   sdm_failure_note(&failure, sdm_log_flush(j->log, now, &durable));
   sdm_mutex_lock(&f->lock);
   j->done = j->begun;
+  sdm_cond_broadcast(&f->wake);
   j->failure = failure;
 }
 
@@ -131,10 +133,18 @@ int sdm_flusher_begin(sdm_flusher *f, sdm_log *l, int64_t now, uint64_t *ticket)
   return rc;
 }
 
-int sdm_flusher_poll(sdm_flusher *f, const sdm_log *l, uint64_t ticket) {
+/* The job may go while the lock is not held. */
+static const job *undone(sdm_flusher *f, const sdm_log *l, uint64_t ticket, const job **out) {
+  *out = find(f, l);
+  return *out && (*out)->done < ticket ? *out : NULL;
+}
+
+int sdm_flusher_wait(sdm_flusher *f, const sdm_log *l, uint64_t ticket, int64_t timeout_ms) {
   sdm_failure failure = {0};
+  const job *j;
+  int64_t until = sdm_monotonic_ms() + timeout_ms, left = timeout_ms;
   sdm_mutex_lock(&f->lock);
-  const job *j = find(f, l);
+  for (; undone(f, l, ticket, &j) && left > 0; left = until - sdm_monotonic_ms()) sdm_cond_wait(&f->wake, &f->lock, left);
   bool done = !j || j->done >= ticket;
   if (j && done) failure = j->failure;
   sdm_mutex_unlock(&f->lock);

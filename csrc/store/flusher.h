@@ -12,6 +12,7 @@ int sdm_flusher_start(sdm_flusher **out);
 void sdm_flusher_stop(sdm_flusher *f);                     /* NULL is fine. What has been asked for is done first */
 
 int sdm_flusher_begin(sdm_flusher *f, sdm_log *l, int64_t now, uint64_t *ticket);
-int sdm_flusher_poll(sdm_flusher *f, const sdm_log *l, uint64_t ticket);       /* 1: done; 0: not yet; or what the flush failed with */
+/* 1: done; 0: not within timeout_ms; or what the flush failed with */
+int sdm_flusher_wait(sdm_flusher *f, const sdm_log *l, uint64_t ticket, int64_t timeout_ms);
 
 #endif

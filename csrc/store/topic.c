@@ -416,12 +416,16 @@ int sdm_topic_flush_begin(sdm_topic *t, int32_t partition, int64_t now, uint64_t
 }
 
 int sdm_topic_flush_poll(sdm_topic *t, int32_t partition, uint64_t ticket, int64_t *durable) {
+  return sdm_topic_flush_wait(t, partition, ticket, 0, durable);
+}
+
+int sdm_topic_flush_wait(sdm_topic *t, int32_t partition, uint64_t ticket, int64_t timeout_ms, int64_t *durable) {
   sdm_flusher *f;
   sdm_log *l;
   int rc = sdm_topic_log(t, partition, atomic_load(&t->store->last_now), &l);
   if (rc == 0) rc = sdm_log_check_writable(l);
   if (rc == 0) rc = flusher_of(t->store, &f);
-  if (rc == 0) rc = sdm_flusher_poll(f, l, ticket);
+  if (rc == 0) rc = sdm_flusher_wait(f, l, ticket, timeout_ms);
   if (rc == 1) *durable = atomic_load(&l->control->durable_end);
   return rc;
 }

@@ -23,7 +23,8 @@ local paced_table = require "resty.sediment.table"
 
 local Store, plain_store, relay = handle.Store, handle.plain_store, handle.relay
 
-handle.hand_on(Store, core.store, plain_store, "topics delete_topic policies policy stats metrics groups group delete_group")
+handle.hand_on(Store, core.store, plain_store, "topics delete_topic policies policy stats metrics groups group")
+handle.hand_on(Store, core.store, plain_store, "delete_group pending deliver")
 handle.hand_on(Store, core.store, plain_store, "maintain import backup verify", phase.to_work)
 
 function Store:topic(name, config)
@@ -82,7 +83,7 @@ local function open(path, options)
     if type(path) ~= "string" then error("bad argument #1 to 'open' (path: string expected, got " .. type(path) .. ")", 2) end
     return setmetatable({ path = path, options = options }, Store)
   end
-  local ok, store, message, code = pcall(sediment.open, path, options)
+  local ok, store, message, code = pcall(handle.open_plain, path, options)
   if not ok then check.raise_to(2, "open", 0, store) end
   if not store then return nil, message, code end
   return setmetatable({ path = path, options = options, plain = store }, Store)

@@ -58,7 +58,7 @@ function check.raise_to(level, call, self, message)
   local before
   repeat before, message = message, message:gsub("^%S*sediment[%w_/]*%.lua:%d+: ", "") until message == before
   message = message:gsub("^bad argument #(%d+) to '([^']*)'", function(n, name)
-    return ("bad argument #%d to '%s'"):format(name == call and n or n - self, call)
+    return ("bad argument #%d to '%s'"):format(name == call and n or math.max(1, n - self), call)     -- 1 is the object, too
   end)
   error(message, level + 1)
 end

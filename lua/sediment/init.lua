@@ -18,6 +18,7 @@ if not found then
   error((other or "") .. tostring(core), 2)
 end
 
+local append_async = require "sediment.append_async"
 local check = require "sediment.check"
 local consumer = require "sediment.consumer"
 local groups = require "sediment.groups"
@@ -30,6 +31,9 @@ if core._VERSION ~= VERSION then
         ": they come from different installations (a running nginx keeps the old C module until a full restart)")
 end
 
+core.topic.append_async, core.topic.flush = append_async.append, append_async.flushing(core.topic.flush)
+core.store.pending, core.store.deliver = append_async.pending, append_async.deliver
+core.store.close = append_async.closing(core.store.close)
 core.store.table = state_table.open
 core.store.metrics = metrics.of
 core.store.consumer = consumer.open

@@ -1,11 +1,15 @@
 -- Handles: what stands in a worker for a store or a topic of the plain module, and hands calls on to it.
 --
 -- One that was made in init_by_lua* has nothing behind it: it remembers what it was given, and opens when it is first used in a worker.
+local append_async = require "sediment.append_async"
+local core = require "sediment.core"
 local sediment = require "sediment"
 local check = require "sediment.check"
 local phase = require "resty.sediment.phase"
 
 local handle = {}
+
+local STEP = 0.001                        -- seconds
 
 -- The classes. A store has path, options, and once it is open `plain`; a topic its store's handle, name, the config that it was given, and
 -- `plain`.
@@ -26,6 +30,22 @@ end
 
 -- ------------------------------------------------------------------------------------------------------------------------------- opening
 
+-- core.flush_poll for those who wait for an append that is under way: other requests run meanwhile.
+local function flush_poll(topic, partition, ticket, ms)
+  if ms == 0 or not phase.can_yield() then return core.flush_poll(topic, partition, ticket, ms) end
+  ngx.sleep(STEP)
+  return core.flush_poll(topic, partition, ticket)
+end
+
+-- sediment.open, for use in a worker.
+function handle.open_plain(path, options)
+  local store, message, code = sediment.open(path, options)
+  if not store then return nil, message, code end
+  local reports = append_async.reports(store)
+  reports.to_wait, reports.flush_poll = phase.to_wait, flush_poll
+  return store
+end
+
 -- The plain store behind a handle; nil, message, code when it cannot be opened. Raises in the master, `level` above.
 function handle.plain_store(self, call, level)
   level = level or 3
@@ -33,7 +53,7 @@ function handle.plain_store(self, call, level)
   if self.plain then return self.plain end
   phase.refuse_init(call, level)
   if self.closed then error("use after close: the store is closed", level) end
-  local store, message, code = sediment.open(self.path, self.options)
+  local store, message, code = handle.open_plain(self.path, self.options)
   self.plain = store
   return store, message, code
 end

@@ -1,4 +1,5 @@
 -- Topics in nginx: what is short goes straight to the plain topic; what waits, for records or for the disk, yields.
+local append_async = require "sediment.append_async"
 local check = require "sediment.check"
 local core = require "sediment.core"
 local handle = require "resty.sediment.handle"
@@ -117,11 +118,18 @@ local function flush_yielding(self, topic, p)
   end
 end
 
+-- ... and what append_async has begun is done before, and told.
+local function flush_all_yielding(self, topic, p)
+  local done, message, code = append_async.flush(topic)
+  if not done then return nil, message, code end
+  return flush_yielding(self, topic, p)
+end
+
 function Topic:flush(p)
   local topic, message, code = plain_topic(self, "flush")
   if not topic then return nil, message, code end
   if phase.to_wait("flush", 2) == "block" then return relay("flush", pcall(core.topic.flush, topic, p)) end
-  return relay("flush", pcall(flush_yielding, self, topic, p or 0))
+  return relay("flush", pcall(flush_all_yielding, self, topic, p or 0))
 end
 
 -- The flush that `delete_records` begins with is done without blocking.
@@ -147,11 +155,11 @@ end
 local function synced(self, topic, p, offset, second)
   local durable, message, code = flush_yielding(self, topic, p)
   if durable then return offset, second end
-  return nil, ("offset %.0f was appended, but may not be on the disk: %s"):format(offset, message), code == "disk_full" and code or "io"
+  return append_async.undurable(offset, message, code)
 end
 
 -- By tail calls, which need no pcall: what they raise names the caller's line, since this file is not on the stack.
-local plain_append, plain_append_batch = core.topic.append, core.topic.append_batch
+local plain_append, plain_append_batch, plain_append_async = core.topic.append, core.topic.append_batch, append_async.append
 
 function Topic:append(key, value, options)
   local topic, message, code = plain_topic(self, "append")
@@ -160,6 +168,13 @@ function Topic:append(key, value, options)
   local offset, p, why = relay_to(3, "append", pcall(core.topic.append, topic, key, value, copy_with(options, "sync", nil)))
   if not offset then return nil, p, why end
   return synced(self, topic, p, offset, p)
+end
+
+-- It waits for nothing, whatever its options: the pending object does.
+function Topic:append_async(key, value, options)
+  local topic, message, code = plain_topic(self, "append_async")
+  if not topic then return nil, message, code end
+  return plain_append_async(topic, key, value, options)
 end
 
 function Topic:append_batch(records, options)

@@ -2,6 +2,7 @@
 --- docs/kafka-cluster.md tells call by call what is the same and what is not.
 local core = require "sediment.kafka.core"
 local ours = require "sediment.core"
+local append_async = require "sediment.kafka.append_async"
 local consumer = require "sediment.kafka.consumer"
 local groups = require "sediment.kafka.groups"
 local objects = require "sediment.kafka.objects"
@@ -21,10 +22,20 @@ for name, f in pairs { describe = topics.describe, config = topics.config, alter
                        stats = topics.stats } do
   core.topic[name] = method(name, f)
 end
+core.topic.append_async, core.topic.flush = append_async.append, append_async.flushing(core.topic.flush)
+core.store.close = append_async.closing(core.store.close)
 core.topic.roll = unsupported("topic", "roll", "when a segment is rolled is the brokers' affair (segment.ms, segment.bytes)")
 core.topic.retain = unsupported("topic", "retain", "brokers do it, every log.retention.check.interval.ms")
 core.topic.compact = unsupported("topic", "compact", "brokers do it, when min.cleanable.dirty.ratio or max.compaction.lag.ms says so")
 core.topic.segments = unsupported("topic", "segments", "files are the brokers' affair")
+
+local function of_store(name, f)
+  return method(name, function(store, ...)
+    objects.store(store, name)
+    return f(store, ...)
+  end)
+end
+core.store.pending, core.store.deliver = of_store("pending", append_async.pending), of_store("deliver", append_async.deliver)
 
 for name, f in pairs { topic = topics.open, stats = topics.all_stats, groups = groups.names, group = groups.describe,
                        delete_group = groups.delete, consumer = consumer.open, table = state_table.open } do
