@@ -86,31 +86,7 @@ function async.deliver(store, timeout_ms)
   return pending.deliver(pending.reports_of(core.life(store)), timeout_ms)
 end
 
---- What topic:flush begins with. What is no topic is told by what it goes on with.
-function async.flush(topic)
-  local there, life = pcall(core.life, topic)
-  return pending.flush(there and pending.reports_of(life) or nil)
-end
-
---- topic:flush by another one.
-function async.flushing(plain_flush)
-  return function(topic, partition)
-    local done, message, code = async.flush(topic)
-    if not done then return nil, message, code end
-    return relay_to(2, "flush", pcall(plain_flush, topic, partition))
-  end
-end
-
--- A flush ends by itself.
-local function give_up() end
-
---- store:close by another one.
-function async.closing(plain_close)
-  return function(store)
-    local there, life = pcall(core.life, store)
-    if not there or life.closed then return relay_to(2, "close", pcall(plain_close, store)) end
-    return relay_to(2, "close", pcall(pending.close, pending.reports_of(life), nil, give_up, plain_close, store))
-  end
-end
+--- What topic:flush begins with.
+function async.flush(topic) return pending.flush(pending.reports_of(core.life(topic))) end
 
 return async

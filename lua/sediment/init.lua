@@ -23,6 +23,7 @@ local check = require "sediment.check"
 local consumer = require "sediment.consumer"
 local groups = require "sediment.groups"
 local metrics = require "sediment.metrics"
+local pending = require "sediment.pending"
 local state_table = require "sediment.table"
 
 local VERSION = "0.1.0"
@@ -31,9 +32,9 @@ if core._VERSION ~= VERSION then
         ": they come from different installations (a running nginx keeps the old C module until a full restart)")
 end
 
-core.topic.append_async, core.topic.flush = append_async.append, append_async.flushing(core.topic.flush)
+core.topic.append_async, core.topic.flush = append_async.append, pending.flushing(core.life, core.topic.flush)
 core.store.pending, core.store.deliver = append_async.pending, append_async.deliver
-core.store.close = append_async.closing(core.store.close)
+core.store.close = pending.closing(core.life, core.store.close)
 core.store.table = state_table.open
 core.store.metrics = metrics.of
 core.store.consumer = consumer.open

@@ -199,19 +199,43 @@ local function call_all(self)
   return first_raised
 end
 
---- store:close by `plain_close`. What is under way has `timeout_ms`; `give_up` ends it then. The store is closed in any case, and what an
---- on_done raises is raised behind that.
-function pending.close(reports, timeout_ms, give_up, plain_close, store)
-  if not reports then return plain_close(store) end
+local function close(reports, timeout_ms, give_up, plain_close, store)
   reports.failed = 0
   finish(reports, timeout_ms)
-  if reports.open > 0 and reports:is_here() then give_up(reports) end
+  if give_up and reports.open > 0 and reports:is_here() then give_up(reports) end
   local raised = call_all(reports)
-  local closed, message, why = plain_close(store)
+  local closed, message, code = plain_close(store)
   if raised then error(raised[1], 0) end
-  if not closed or reports.failed == 0 then return closed, message, why end
-  local last = reports.failure
-  return nil, ("%d appends failed; the last: %s"):format(reports.failed, last[2]), last[3]
+  if not closed or reports.failed == 0 then return closed, message, code end
+  return nil, ("%d appends failed; the last: %s"):format(reports.failed, reports.failure[2]), reports.failure[3]
+end
+
+-- The reports of the object that a method was called on, if it is one, and its store is open and has any: the method itself tells what is
+-- wrong with it.
+local function reports_for(life_of, object)
+  local there, life = pcall(life_of, object)
+  return there and not life.closed and life.reports or nil
+end
+
+--- topic:flush by another one. `timeout_of` a store tells how long it may take; without it that is no question.
+function pending.flushing(life_of, plain_flush, timeout_of)
+  return function(...)
+    local reports = reports_for(life_of, (...))
+    local done, message, code = pending.flush(reports, reports and timeout_of and timeout_of(reports.store))
+    if not done then return nil, message, code end
+    return check.relay_to(2, "flush", pcall(plain_flush, ...))
+  end
+end
+
+--- store:close by another one: what is under way has so long, and is then ended by `give_up`. The store is closed in any case, and what an
+--- on_done raises is raised behind that.
+function pending.closing(life_of, plain_close, timeout_of, give_up)
+  return function(...)
+    local reports = reports_for(life_of, (...))
+    if not reports then return check.relay_to(2, "close", pcall(plain_close, ...)) end
+    local timeout_ms = timeout_of and timeout_of(reports.store)
+    return check.relay_to(2, "close", pcall(close, reports, timeout_ms, give_up, plain_close, ...))
+  end
 end
 
 return pending

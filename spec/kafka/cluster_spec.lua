@@ -138,6 +138,7 @@ describe("a cluster", function()
       local function use()
         local topic, store, name = topic_of()
         topic:append("k", "v")
+        topic:append_async("k", "v")
         assert(topic:records()())
         local consumer = assert(store:consumer { topics = { name }, group = name })
         consumer:poll()
@@ -227,6 +228,207 @@ describe("a cluster", function()
       ffi.C.waitpid(child, status, 0)
       assert.equal(7, status[0] / 256)
       assert.equal(1, (topic:append("k", "of the parent")))
+    end)
+  end)
+
+  describe("with appends that are not waited for", function()
+    -- Appends until it is taken.
+    local function begin(store, topic, ...)
+      while true do
+        local p, message, code = topic:append_async(...)
+        if p then return p end
+        assert.equal("busy", code, message)
+        store:deliver(100)
+      end
+    end
+
+    -- How often each value is in the topic, and where last.
+    local function values_of(topic)
+      local seen, offsets = {}, {}
+      for offset, _, value in topic:records() do
+        seen[value], offsets[value] = (seen[value] or 0) + 1, offset
+      end
+      return seen, offsets
+    end
+
+    it("keeps the order of each partition, in the log and in its reports", function()
+      local topic, store = topic_of { partitions = 3 }
+      local told, n = { [0] = {}, {}, {} }, 3000
+      for i = 1, n do
+        begin(store, topic, "k" .. i, tostring(i), { on_done = function(offset, p) told[p][offset] = tostring(i) end })
+      end
+      assert.same({ [0] = {}, {}, {} }, told)
+      assert(topic:flush())
+      assert.equal(0, store:pending())
+      local count = 0
+      for p = 0, 2 do
+        local last = 0
+        for offset, _, value in topic:records { partition = p } do
+          assert.equal(told[p][offset], value)
+          assert.is_true(tonumber(value) > last)
+          last, count = tonumber(value), count + 1
+        end
+      end
+      assert.equal(n, count)
+    end)
+
+    it("tells what has become of each, inside deliver, wait and flush alone", function()
+      local topic, store = topic_of()
+      local heard = {}
+      local function on_done(...) heard[#heard + 1] = { ... } end
+      local p = topic:append_async("k", "v", { on_done = on_done, headers = { { "h", "1" } }, timestamp = 1700000000000 })
+      assert.equal(1, store:pending())
+      assert(await(10, function() return p:done() end))
+      assert.same({}, heard)
+      assert.equal(1, store:deliver(10000))
+      assert.same({ { 0, 0 } }, heard)
+      assert.same({ 0, 0 }, { p:wait() })
+      assert.same({ 1, 0 }, { topic:append_async("k", nil, { on_done = on_done }):wait(10000) })
+      topic:append_async("k", "w", { on_done = on_done })
+      assert.equal(3, topic:flush())
+      assert.same({ { 0, 0 }, { 1, 0 }, { 2, 0 } }, heard)
+      assert.equal(2, store:deliver())
+      assert.equal(0, store:deliver(60000))
+      local record = support.collect(topic:records())[1]
+      assert.same({ offset = 0, key = "k", value = "v", headers = { { "h", "1" } }, timestamp = 1700000000000 }, record)
+    end)
+
+    it("takes a failure for the result", function()
+      local topic, store, name = topic_of { cleanup_policy = "compact" }
+      local function result(...) return assert(topic:append_async(...)):wait() end
+      fails("invalid_record", result(nil, "v"))
+      fails("unsupported", result("k", "v", { timestamp = 0 }))
+      fails("invalid_timestamp", result("k", "v", { timestamp = -2 }))
+      fails("unknown_partition", result("k", "v", { partition = 9 }))
+      fails("too_large", result("k", ("x"):rep(2000000)))
+      assert.matches("key: string or whole number expected", support.raised(topic.append_async, topic, {}, "v"))
+      assert.matches("on_done: function expected", support.raised(topic.append_async, topic, "k", "v", { on_done = 1 }))
+      assert.is_true(store:close())
+      local reader = assert(open { readonly = true }:topic(name))
+      fails("readonly", reader:append_async("k", "v"):wait())
+      fails("readonly", reader:append_async("k", "v", { partition = 0 }):wait(0))
+    end)
+
+    it("delivers what nobody waits for, and keeps nothing of it", function()
+      local topic, store = topic_of()
+      local kept = setmetatable({}, { __mode = "k" })
+      for i = 1, 5000 do kept[begin(store, topic, "k", "v" .. i)] = true end
+      assert.equal(5000, topic:flush())
+      collectgarbage()
+      collectgarbage()
+      assert.is_nil(next(kept))
+    end)
+
+    it("delivers what a store has that is closed, or dropped", function()
+      local topic, store, name = topic_of()
+      local heard = 0
+      for i = 1, 1000 do begin(store, topic, "k", "c" .. i, { on_done = function(offset) heard = heard + (offset and 1 or 0) end }) end
+      local last = topic:append_async("k", "last")
+      assert.is_true(store:close())
+      assert.equal(1000, heard)
+      assert.same({ 1000, 0 }, { last:wait() })
+      local dropped = assert(sediment.open(PATH, { timeout_ms = 10000 }))
+      topic = assert(dropped:topic(name))
+      for i = 1, 100 do topic:append_async("k", "d" .. i) end
+      topic, dropped, last = nil, nil, nil
+      collectgarbage()
+      collectgarbage()
+      assert.equal(1101, open():topic(name):latest())
+    end)
+
+    it("is busy when librdkafka has all that it takes", function()
+      local topic = topic_of({}, { options = { ["queue.buffering.max.messages"] = 10 } })
+      assert(topic:append_async("k", "first"):wait())
+      finally(go_on)
+      stand_still()
+      local n, message, code = 0, nil, nil
+      repeat
+        local p
+        p, message, code = topic:append_async("k", "v")
+        n = n + (p and 1 or 0)
+      until not p
+      go_on()
+      assert.equal("busy", code, message)
+      assert.equal(10, n)
+      assert(topic:flush())
+      assert.equal(11, topic:latest())
+      assert(topic:append_async("k", "last"):wait())
+    end)
+
+    it("says not yet, and at the end that it is over, while a broker stands still", function()
+      local topic, store = topic_of({}, { timeout_ms = 1500 })
+      assert(topic:append_async("k", "before"):wait())
+      finally(go_on)
+      stand_still()
+      local p = topic:append_async("k", "during")
+      local took = elapsed(function() fails("timeout", p:wait(100)) end)
+      assert.is_true(took < 500, took)
+      assert.is_false(p:done())
+      took = elapsed(function() assert.is_nil((topic:flush())) end)       -- of the log end it is told nothing, either
+      assert.is_true(took < 4000, took)
+      assert(await(5, function() return p:done() end))
+      local function given_up(_, message, code) assert.is_true(code == "timeout" or code == "unavailable", message) end
+      given_up(p:wait())
+      local heard = {}
+      topic:append_async("k", "last", { on_done = function(...) heard[#heard + 1] = { ... } end })
+      took = elapsed(function()
+        local closed, message, code = store:close()
+        assert.is_nil(closed)
+        given_up(closed, message, code)
+        assert.matches("^1 appends failed; the last: ", message)
+      end)
+      assert.is_true(took < 5000, took)
+      given_up(heard[1][1], heard[1][2], heard[1][3])
+      assert.is_true(store:close())
+    end)
+
+    it("is refused in a forked child, and calls nothing there", function()
+      if not rawget(_G, "jit") then return pending "needs LuaJIT's ffi" end
+      local ffi = require "ffi"
+      pcall(ffi.cdef, "int fork(void); int waitpid(int, int *, int); void _exit(int);")
+      local topic, store = topic_of()
+      local calls = 0
+      local p = topic:append_async("k", "v", { on_done = function() calls = calls + 1 end })
+      local child = ffi.C.fork()
+      if child == 0 then
+        local good = select(3, topic:append_async("k", "w"):wait()) == "forked" and select(3, store:deliver(1000)) == "forked"
+        good = good and select(3, p:wait()) == "forked" and not p:done()
+        store:close()
+        ffi.C._exit(good and calls == 0 and 7 or 1)
+      end
+      local status = ffi.new "int[1]"
+      ffi.C.waitpid(child, status, 0)
+      assert.equal(7, status[0] / 256)
+      assert.equal(0, (p:wait()))
+      assert.equal(1, calls)
+    end)
+
+    it("loses nothing acknowledged, and has nothing twice, when its broker is killed in the midst and comes back", function()
+      local topic, store = topic_of({}, { timeout_ms = 60000 })
+      local acknowledged, refused, n = {}, 0, 20000
+      for i = 1, n do
+        local value = "v" .. i
+        begin(store, topic, "k", value, { on_done = function(offset)
+          if offset then acknowledged[value] = offset else refused = refused + 1 end
+        end })
+        if i == n / 2 then broker("kill", 1) end
+        if i % 1000 == 0 then store:deliver() end
+      end
+      broker("restart", 1)
+      while store:pending() > 0 do assert(store:deliver(1000)) end
+      local count, last = 0, -1
+      for i = 1, n do
+        local offset = acknowledged["v" .. i]
+        if offset then
+          assert.is_true(offset > last)
+          count, last = count + 1, offset
+        end
+      end
+      assert.equal(n, count + refused)
+      assert.is_true(count >= n / 2, count)
+      local seen, offsets = values_of(topic)
+      for value, offset in pairs(acknowledged) do assert.equal(offset, offsets[value], value) end
+      for value, times in pairs(seen) do assert.equal(1, times, value) end
     end)
   end)
 

@@ -62,30 +62,10 @@ function async.deliver(store, timeout_ms)
   return pending.deliver(pending.reports_of(core.life(store)), timeout_ms)
 end
 
---- topic:flush by another one, which knows the log end.
-function async.flushing(plain_flush)
-  return function(topic, partition)
-    local there, life = pcall(core.life, topic)
-    local reports = there and not life.closed and pending.reports_of(life) or nil
-    local done, message, code = pending.flush(reports, reports and core.timeout_ms(reports.store))
-    if not done then return nil, message, code end
-    return relay_to(2, "flush", pcall(plain_flush, topic, partition))
-  end
-end
-
-local function give_up(reports)
+--- What is under way when the time of close is over will not be waited for.
+function async.give_up(reports)
   core.give_up(reports.store)
   pull(reports, 0)
-end
-
---- store:close by another one.
-function async.closing(plain_close)
-  return function(store)
-    local there, life = pcall(core.life, store)
-    if not there or life.closed then return relay_to(2, "close", pcall(plain_close, store)) end
-    local timeout_ms = core.timeout_ms(store)
-    return relay_to(2, "close", pcall(pending.close, pending.reports_of(life), timeout_ms, give_up, plain_close, store))
-  end
 end
 
 return async

@@ -5,6 +5,7 @@ local ours = require "sediment.core"
 local append_async = require "sediment.kafka.append_async"
 local consumer = require "sediment.kafka.consumer"
 local groups = require "sediment.kafka.groups"
+local pending = require "sediment.pending"
 local objects = require "sediment.kafka.objects"
 local open_options = require "sediment.kafka.options"
 local state_table = require "sediment.kafka.table"
@@ -22,8 +23,8 @@ for name, f in pairs { describe = topics.describe, config = topics.config, alter
                        stats = topics.stats } do
   core.topic[name] = method(name, f)
 end
-core.topic.append_async, core.topic.flush = append_async.append, append_async.flushing(core.topic.flush)
-core.store.close = append_async.closing(core.store.close)
+core.topic.append_async, core.topic.flush = append_async.append, pending.flushing(core.life, core.topic.flush, core.timeout_ms)
+core.store.close = pending.closing(core.life, core.store.close, core.timeout_ms, append_async.give_up)
 core.topic.roll = unsupported("topic", "roll", "when a segment is rolled is the brokers' affair (segment.ms, segment.bytes)")
 core.topic.retain = unsupported("topic", "retain", "brokers do it, every log.retention.check.interval.ms")
 core.topic.compact = unsupported("topic", "compact", "brokers do it, when min.cleanable.dirty.ratio or max.compaction.lag.ms says so")
