@@ -316,6 +316,12 @@ bench-nginx: all  ## requests of a real nginx that keeps a record of each, by Se
 	@mkdir -p build/bench/data
 	@eval "$$(sh tools/env.sh '$(LUA)')"; LUA_PATH="bench/?.lua;spec/?.lua;$$LUA_PATH" '$(LUA)' bench/nginx.lua $(SECONDS)
 
+.PHONY: bench-kafka
+bench-kafka: all  ## appends to a Kafka broker, by Sediment and by kcat (COUNT=1000000 records, ROUNDS=3)
+	@sh tools/check-numbers.sh COUNT '$(COUNT)' ROUNDS '$(ROUNDS)'
+	@sh tools/install-deps.sh kafka
+	@bench/kafka $(or $(COUNT),1000000) $(or $(ROUNDS),3)
+
 # ---- installing: for both Luas, or for one with LUA=... on the command line ----
 
 INSTALL_FOR := $(if $(findstring command,$(origin LUA)),$(if $(findstring jit,$(LUA)),luajit,5.4),5.4 luajit)

@@ -214,6 +214,7 @@ build = {
     ["sediment.metrics"] = "lua/sediment/metrics.lua",
     ["sediment.offsets"] = "lua/sediment/offsets.lua",
     ["sediment.pending"] = "lua/sediment/pending.lua",
+    ["sediment.pending_types"] = "lua/sediment/pending_types.lua",
     ["sediment.policy_types"] = "lua/sediment/policy_types.lua",
     ["sediment.report_types"] = "lua/sediment/report_types.lua",
     ["sediment.share"] = "lua/sediment/share.lua",

@@ -1,6 +1,6 @@
 ---@meta
--- Annotations (LuaCATS) and reference of what the C module offers; report_types.lua has what maintenance and verification report. Nothing
--- requires this file.
+-- Annotations (LuaCATS) and reference of what the C module offers; report_types.lua has what maintenance and verification report,
+-- pending_types.lua appends that are not waited for. Nothing requires this file.
 --
 -- Common to all methods
 --   * A runtime failure is returned as nil, message, code. `code` is one of sediment.code and part of the contract; the text is not.
@@ -10,8 +10,9 @@
 --   * Keys, values, names and values of headers may be numbers. A whole number becomes its digits (24 and 24.0 are "24"; a float only
 --     within 2^53), any other finite one, as a value, the shortest form that reads back as the same number. Different numbers never
 --     become one text. Keys and names of headers must be whole; nan and inf are refused.
---   * No method yields or calls back, except into the `clock` function of the store. append, append_batch, records and the look-ups take
---     microseconds plus at most one write; compact, retain, maintain, backup, verify, flush, wait, records that follow and appends
+--   * No method yields or calls back, except into the `clock` function of the store and the `on_done` of append_async. append,
+--     append_async, append_batch, records and the look-ups take microseconds plus at most one write; compact, retain, maintain, backup,
+--     verify, flush, deliver, wait, records that follow and appends
 --     with sync=true block the thread. In nginx use resty.sediment (docs/openresty.md), which yields there.
 --   * Objects belong to the Lua state that made them. Several states and processes may have the same store open.
 --   * After a fork, objects from before answer `forked` in the child.
@@ -165,6 +166,17 @@ function store:verify(options) end
 ---@return sediment.code? code `unknown_topic`, `busy`, `corrupt`, `io`, `unsupported`
 function store:table(topic_name, options) end
 
+---How many appends of append_async are under way: their result is not there, or was not told to their on_done yet.
+---@return integer
+function store:pending() end
+
+---Takes the results of append_async that have come since the last call, and calls their on_done, on this thread.
+---@param timeout_ms? integer waits so long at most for one, if there is none and any append is under way; default 0
+---@return integer? count
+---@return string? message
+---@return sediment.code? code `forked`
+function store:deliver(timeout_ms) end
+
 -- ---- consumers ----
 
 ---@class sediment.consumer_options
@@ -303,11 +315,11 @@ function consumer:close() end
 -- ---- closing a store ----
 
 ---Seals and checkpoints; what was appended is in its file on return, though not synced. Topics, iterators and tables of the store raise
----"use after close" from then on. May be called again. When the `clock` raises, the store closes with the last time that it told, and then
----what it raised is raised.
+---"use after close" from then on. What append_async has begun is waited for, and told, before; results stay. May be called again. When the
+---`clock` raises, the store closes with the last time that it told, and then what it raised is raised.
 ---@return true? done the store is closed in any case
 ---@return string? message
----@return sediment.code? code `io`, `disk_full`
+---@return sediment.code? code `io`, `disk_full`, and what an append failed with that was under way
 function store:close() end
 
 -- ---- topics ----
@@ -331,6 +343,16 @@ local topic = {}
 ---@return sediment.code? code `too_large`, `invalid_record`, `invalid_timestamp`, `unknown_partition`, `unknown_topic`, `readonly`,
 ---`disk_full`, `io`, `forked`: nothing was appended; but when the sync itself fails, the record is in the log, and the message says so
 function topic:append(key, value, options) end
+
+---Begins an append and does not wait for what makes it slow: the network of a cluster; in a store in a folder, where the record is appended
+---at once, the disk that sync = true waits for. A failure is the result of the pending object, not of this call, but for `busy`.
+---@param key string|number|nil
+---@param value string|number|nil
+---@param options? sediment.async_options
+---@return sediment.pending? pending may be dropped: the record is delivered all the same
+---@return string? message
+---@return sediment.code? code `busy`: too much is under way, or too many results wait for an on_done; deliver, then try again
+function topic:append_async(key, value, options) end
 
 ---@class sediment.record
 ---@field key? string|number
@@ -421,7 +443,8 @@ function topic:delete_records(before_offset, p) end
 ---@return sediment.code? code `readonly`, `io`, `disk_full`
 function topic:roll(p) end
 
----Makes everything appended so far survive the loss of power. Waits for the disk.
+---Makes everything appended so far survive the loss of power. Waits for the disk, and first for all of the store that append_async has
+---begun.
 ---@param p? integer
 ---@return integer? durable_offset
 ---@return string? message
