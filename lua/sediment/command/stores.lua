@@ -25,7 +25,7 @@ end
 --- Whether the folder that it would be is there.
 function stores.exist(given)
   local path = stores.path(given)
-  return path ~= nil and exists(path)
+  return path ~= nil and stores.exists(path)
 end
 
 --- What tells what configs of the store's topics mean: a cluster has more of them.
