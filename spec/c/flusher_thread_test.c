@@ -27,7 +27,7 @@ static int append(fixture *f, int64_t *offset) {
 
 static int await(sdm_flusher *flusher, const sdm_log *l, uint64_t ticket) {
   int rc;
-  while ((rc = sdm_flusher_poll(flusher, l, ticket)) == 0) sched_yield();
+  while ((rc = sdm_flusher_wait(flusher, l, ticket, 0)) == 0) sched_yield();
   return rc;
 }
 
