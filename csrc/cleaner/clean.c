@@ -91,11 +91,13 @@ static int build_map(sdm_pass *p, int64_t *mapped) {
 
 /* ---- (2) and (3) ---- */
 
-/* How many segments from i on make one output segment. */
+static bool is_held(const sdm_pass *p, size_t i) { return p->held && p->held[i]; }
+
+/* How many segments from i on, which is not held, make one output segment. */
 static size_t group_size(const sdm_pass *p, size_t i, size_t end) {
   int64_t bytes = 0, index = 0, timeindex = 0, base = p->segments[i]->base_offset;
   size_t n = 0;
-  for (; i + n < end && !(p->held && p->held[i + n]); n++) {
+  for (; i + n < end && !is_held(p, i + n); n++) {
     sdm_segment *s = p->segments[i + n];
     int64_t next = sdm_pass_next_base(p, i + n);
     int64_t s_index = sdm_segment_file_size(s, SDM_FILE_INDEX), s_timeindex = sdm_segment_file_size(s, SDM_FILE_TIMEINDEX);
@@ -172,9 +174,9 @@ static int rewrite_all(sdm_pass *p, int64_t end, bool purge) {
   int rc = 0;
   while (count < p->count && p->segments[count]->base_offset < end) count++;
   for (size_t i = 0, n; rc == 0 && i < count; i += n) {
-    n = purge ? 1 : group_size(p, i, count);
-    rc = n > 0 ? clean_group(p, i, n) : pass_over(p, p->segments[i]);
-    if (n == 0) n = 1;
+    bool held = is_held(p, i);
+    n = purge || held ? 1 : group_size(p, i, count);
+    rc = held ? pass_over(p, p->segments[i]) : clean_group(p, i, n);
   }
   p->report->records_read += p->rewrite.records_read;
   p->report->records_written += p->rewrite.records_written;

@@ -5,21 +5,15 @@
 
 #define LONGEST_NAP 0.1                  /* seconds */
 
-/* Has the ground moved? */
-static int may_go_on(const sdm_pass *p) {
-  if (atomic_load_explicit(&p->log->env->stopping, memory_order_relaxed)) return sdm_fail(SDM_CLOSED, "the store is closing");
-  return sdm_log_check_writable(p->log);
-}
-
 /* In naps, for the ground may move meanwhile. */
 int sdm_pass_go_on(sdm_pass *p) {
-  int rc = may_go_on(p);
+  int rc = sdm_log_check_going(p->log);
   if (!p->throttle) return rc;
   double now = sdm_monotonic_seconds(), until = sdm_throttle_take(p->throttle, p->moved, now);
   p->moved = 0;
   for (; rc == 0 && now < until; now = sdm_monotonic_seconds()) {
     sdm_sleep(until - now < LONGEST_NAP ? until - now : LONGEST_NAP);
-    rc = may_go_on(p);
+    rc = sdm_log_check_going(p->log);
   }
   return rc;
 }

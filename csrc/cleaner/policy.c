@@ -42,7 +42,7 @@ int sdm_policy_check(const char *name, const char *text, size_t size, unsigned *
 
 int sdm_policy_read(sdm_fs *fs, const char *root, const char *name, char **bytes, const char **text, size_t *size) {
   enum { LIMIT = SDM_POLICY_TEXT_MAX + 4096 };
-  char *path = sdm_format("%s/" SDM_POLICY_PREFIX "%s", root, name);
+  char *path = sdm_policy_path(root, name);
   *bytes = NULL;
   int rc = path ? sdm_fs_read_all(fs, path, LIMIT, bytes, size) : sdm_no_memory();
   if (rc == SDM_NOT_FOUND) rc = sdm_fail(rc, "there is no policy script '%s' in %s; store:policy puts one there", name, root);
@@ -89,15 +89,11 @@ static int refuse_compact(const sdm_policy *p) {
                   p->log->topic);
 }
 
-/* Each question may take a second: who waits for this to end is not to wait for all of them. */
-static int may_ask(const sdm_policy *p) {
-  if (atomic_load_explicit(&p->log->env->stopping, memory_order_relaxed)) return sdm_fail(SDM_CLOSED, "the store is closing");
-  return sdm_log_check_writable(p->log);
-}
+/* Each question may take a second: who waits for this to end is not to wait for all of them, so the log is checked before each. */
 
 int sdm_policy_of_segment(sdm_policy *p, const sdm_policy_segment *s, sdm_verdict *out) {
   sdm_ruling r = {0};
-  int rc = may_ask(p);
+  int rc = sdm_log_check_going(p->log);
   if (rc < 0) return rc;
   rc = p->engine->segment(p->script, s, &r);
   if (rc < 0) return sdm_fail_within(rc, "%s-%d, the segment at offset %lld: ", s->topic, s->partition, (long long)s->base_offset);
@@ -108,7 +104,7 @@ int sdm_policy_of_segment(sdm_policy *p, const sdm_policy_segment *s, sdm_verdic
 
 int sdm_policy_of_key(sdm_policy *p, const sdm_policy_key *k, sdm_ruling *out) {
   sdm_ruling r = {0};
-  int rc = may_ask(p);
+  int rc = sdm_log_check_going(p->log);
   if (rc < 0) return rc;
   rc = p->engine->key(p->script, k, &r);
   if (rc < 0) return sdm_fail_within(rc, "%s-%d, the key of offset %lld: ", k->topic, k->partition, (long long)k->offset);

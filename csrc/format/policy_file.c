@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 #include "base/xxh.h"
 
 #define HEAD "-- sediment-policy 1 "
@@ -16,6 +17,8 @@ int sdm_policy_name_check(const char *name) {
   if (n > 0 && n <= SDM_POLICY_NAME_MAX && strspn(name, legal) == n) return 0;
   return sdm_fail(SDM_MISUSE, "policy script '%.80s': its name is 1 to %d of the characters a-z A-Z 0-9 _ -", name, SDM_POLICY_NAME_MAX);
 }
+
+char *sdm_policy_path(const char *root, const char *name) { return sdm_format("%s/" SDM_POLICY_PREFIX "%s", root, name); }
 
 const char *sdm_policy_name_in(const char *file) {
   size_t n = sizeof SDM_POLICY_PREFIX - 1;

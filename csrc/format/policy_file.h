@@ -15,6 +15,9 @@ enum { SDM_POLICY_NAME_MAX = 63, SDM_POLICY_TEXT_MAX = 1 << 16 };      /* charac
 /* SDM_MISUSE: it is empty, too long, or has other characters than a-z A-Z 0-9 _ - */
 int sdm_policy_name_check(const char *name);
 
+/* The path of the script of that name in a store; freed with sdm_free, NULL without memory. */
+char *sdm_policy_path(const char *root, const char *name);
+
 /* The name that a file's name has in it; NULL: it is no policy script's. */
 const char *sdm_policy_name_in(const char *file);
 

@@ -70,6 +70,11 @@ int sdm_log_check_writable(sdm_log *l) {
   return sdm_fail(SDM_IO, "%s is read-only since a flush failed; what it holds past the durable offset may be lost. Close the store in every process and open it again", l->dir);
 }
 
+int sdm_log_check_going(sdm_log *l) {
+  if (atomic_load_explicit(&l->env->stopping, memory_order_relaxed)) return sdm_fail(SDM_CLOSED, "the store is closing");
+  return sdm_log_check_writable(l);
+}
+
 /* The last owner of control->lock died, or failed half-way through a change of the files: what it had begun is finished or undone. Until that
 ** succeeds nobody gets the lock, and so nobody a list of segments with a hole in it.
 */

@@ -92,6 +92,7 @@ void sdm_log_warm_none(void);              /* after a fork: all are the parent's
 /* Before an operation: closed, forked, deleted, failed. */
 int sdm_log_check(sdm_log *l);
 int sdm_log_check_writable(sdm_log *l);
+int sdm_log_check_going(sdm_log *l);        /* within long work on it, as sdm_log_check_writable: SDM_CLOSED once its store is about to close */
 
 int sdm_log_lock(sdm_log *l);              /* control->lock, with the state put right when its last owner died */
 void sdm_log_unlock(sdm_log *l);

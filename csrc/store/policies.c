@@ -62,7 +62,7 @@ static int check_unused(const sdm_store *s, const char *name) {
 static int remove_locked(sdm_store *s, const char *name) {
   sdm_file_info info;
   int rc = check_unused(s, name);
-  char *path = sdm_format("%s/" SDM_POLICY_PREFIX "%s", s->env.root, name);
+  char *path = sdm_policy_path(s->env.root, name);
   if (rc == 0) rc = path ? s->env.fs->path_info(s->env.fs, path, &info) : sdm_no_memory();
   if (rc == SDM_NOT_FOUND) rc = sdm_fail(rc, "there is no policy script '%s' in %s", name, s->env.root);
   if (rc == 0) rc = s->env.fs->unlink(s->env.fs, path);

@@ -149,8 +149,8 @@ static int check_policy(sdm_store *s, const char *topic, const sdm_log_config *b
   if (!*name || (strcmp(name, before->policy_script) == 0 && (compacted || now->cleanup_policy == before->cleanup_policy))) return 0;
   int rc = sdm_policy_read(s->env.fs, s->env.root, name, &bytes, &text, &size);
   if (rc < 0) return rc;
-  rc = compacted ? 0 : sdm_policy_check(name, text, size, &asks);
-  if (rc == 0 && !compacted) rc = sdm_policy_fits(name, asks, topic, compacted);
+  if (!compacted) rc = sdm_policy_check(name, text, size, &asks);
+  if (!compacted && rc == 0) rc = sdm_policy_fits(name, asks, topic, compacted);
   sdm_free(bytes);
   return rc;
 }

@@ -107,7 +107,7 @@ static int verify_partition(sdm_store *s, const sdm_topic_entry *topic, int32_t 
 static int verify_script(sdm_store *s, const sdm_topic_entry *topic, sdm_verify_report *r) {
   const char *name = topic->config.policy_script;
   sdm_file_info info;
-  char *path = *name ? sdm_format("%s/" SDM_POLICY_PREFIX "%s", s->env.root, name) : NULL;
+  char *path = *name ? sdm_policy_path(s->env.root, name) : NULL;
   if (!path) return *name ? sdm_no_memory() : 0;
   int rc = s->env.fs->path_info(s->env.fs, path, &info);
   if (rc == SDM_NOT_FOUND) rc = own_problem(r, path, sdm_fail(rc, "policy script '%s', which topic '%s' names, is missing", name, topic->name), SDM_HARM_DATA);
