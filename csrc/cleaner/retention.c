@@ -13,6 +13,7 @@
 #include "cleaner/maintenance.h"
 #include "cleaner/policy.h"
 #include "cleaner/tombstone.h"
+#include "cleaner/uncleanable.h"
 #include "log/reserve.h"
 #include "log/retired.h"
 
@@ -237,9 +238,7 @@ static int retain_all(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_re
 }
 
 static int retain_locked(sdm_log *l, const sdm_log_config *cfg, int64_t now, sdm_retain_report *report) {
-  int rc = retain_all(l, cfg, now, report);
-  atomic_store(&l->control->retention_failed, rc < 0 ? rc : 0);
-  return rc;
+  return sdm_retention_ended(l, retain_all(l, cfg, now, report));
 }
 
 static int unlink_locked(sdm_log *l, const sdm_log_config *cfg, int64_t now, int64_t *segments) {

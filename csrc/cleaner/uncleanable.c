@@ -23,6 +23,11 @@ int sdm_cleaning_ended(sdm_log *l, int64_t now, int rc) {
   return rc;
 }
 
+int sdm_retention_ended(sdm_log *l, int rc) {
+  if (l->control && !says_nothing(rc)) atomic_store(&l->control->retention_failed, rc < 0 ? rc : 0);
+  return rc;
+}
+
 int sdm_cleaning_failed(const sdm_log *l) { return l->control ? atomic_load(&l->control->uncleanable) : 0; }
 
 bool sdm_cleaning_may_try(sdm_log *l, int64_t now, int64_t backoff_ms) {

@@ -50,6 +50,18 @@ static int open_script(const char *name, const char *text, size_t size, void **s
   return 0;
 }
 
+static int open_for_segments(const char *name, const char *text, size_t size, void **script, unsigned *asks) {
+  int rc = open_script(name, text, size, script, asks);
+  *asks = SDM_POLICY_ASKS_SEGMENTS;
+  return rc;
+}
+
+static int of_segment(void *script, const sdm_policy_segment *s, sdm_ruling *out) {
+  (void)script, (void)s, (void)out;
+  if (++asked == stops_after) atomic_store(&store->env.stopping, true);
+  return 0;
+}
+
 static int key_of(const sdm_policy_key *k) {
   char name[LONGEST + 16] = "";
   memcpy(name, k->key, k->key_size < sizeof name ? k->key_size : sizeof name - 1);
@@ -70,6 +82,7 @@ static int of_key(void *script, const sdm_policy_key *k, sdm_ruling *out) {
 static void close_script(void *script) { (void)script; }
 
 static const sdm_policy_engine ENGINE = {open_script, NULL, of_key, close_script};
+static const sdm_policy_engine OF_SEGMENTS = {open_for_segments, of_segment, NULL, close_script};
 
 /* ---- the store ---- */
 
@@ -168,6 +181,24 @@ TEST(who_closes_the_store_waits_for_one_question) {
   stops_after = 3;
   CHECK_INT(compact(&report), SDM_CLOSED);
   CHECK_INT(asked, 3);
+  end();
+}
+
+TEST(a_retention_that_gives_up_for_a_close_has_not_failed) {
+  sdm_retain_report report;
+  sdm_log_stats stats;
+  int64_t base;
+  begin("gives-up");
+  sdm_policy_engine_set(&OF_SEGMENTS);
+  for (int i = 0; i < 3; i++) {
+    put(i, "old", T0 - OLD);
+    CHECK_INT(sdm_log_roll(the_log(), T0, &base), 0);
+  }
+  stops_after = 2;
+  CHECK_INT(sdm_topic_retain(topic, T0, &report), SDM_CLOSED);
+  CHECK_INT(asked, 2);
+  CHECK_INT(sdm_log_get_stats(the_log(), T0, &stats), 0);
+  CHECK_INT(stats.retention_failed, 0);
   end();
 }
 
