@@ -42,7 +42,7 @@ HAS_KAFKA := $(if $(filter-out clean help deps env,$(or $(MAKECMDGOALS),all)),$(
 KAFKA_CFLAGS = $(shell pkg-config --cflags rdkafka)
 KAFKA_LIBS   = $(shell pkg-config --libs rdkafka)
 KAFKA_OBJ   := $(patsubst csrc/%.c,$(O)/obj/%.o,$(sort $(wildcard csrc/kafka/*.c csrc/base/*.c)) csrc/os/host.c csrc/format/record.c)
-KAFKA_LUA   := $(sort $(wildcard csrc/lua_kafka/*.c)) $(addprefix csrc/lua/,args.c err.c gather.c object.c range.c slices.c)
+KAFKA_LUA   := $(sort $(wildcard csrc/lua_kafka/*.c)) $(addprefix csrc/lua/,args.c err.c gather.c library.c object.c range.c slices.c)
 KAFKA_MODULES := $(if $(HAS_KAFKA),build/5.4/sediment/kafka/core.so build/luajit/sediment/kafka/core.so)
 
 TEST_SRC   := $(sort $(wildcard spec/c/*_test.c))

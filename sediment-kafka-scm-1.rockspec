@@ -48,6 +48,7 @@ build = {
         "csrc/lua/args.c",
         "csrc/lua/err.c",
         "csrc/lua/gather.c",
+        "csrc/lua/library.c",
         "csrc/lua/object.c",
         "csrc/lua/range.c",
         "csrc/lua/slices.c",

@@ -120,6 +120,7 @@ build = {
         "csrc/lua/digest.c",
         "csrc/lua/err.c",
         "csrc/lua/gather.c",
+        "csrc/lua/library.c",
         "csrc/lua/module.c",
         "csrc/lua/object.c",
         "csrc/lua/partition.c",

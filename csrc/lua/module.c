@@ -1,19 +1,10 @@
 /* require "sediment.core": the C half of the module. lua/sediment/init.lua is the half that programs require. */
-#include <dlfcn.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "lua/sdml.h"
 #include "os/host.h"
 #include "os/signals.h"
 #include "store/store.h"
-
-/* A Lua state that closes unloads its libraries, while the background thread of another state, or of a store that it left open, may still
-** run in this one: it stays loaded for good. */
-static void pin(const void *inside) {
-  Dl_info info;
-  if (dladdr(inside, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE);
-}
 
 /* core.bounds(topic, partition) -> log start offset, log end offset, purge floor, end of what may be rewritten | nil, message, code */
 static int core_bounds(lua_State *L) {
@@ -49,12 +40,6 @@ static int core_topic_id(lua_State *L) {
   uint8_t id[SDM_TOPIC_ID_BYTES];
   sdm_topic_id(sdml_topic_check(L, 1)->topic, id);
   lua_pushlstring(L, (const char *)id, sizeof id);
-  return 1;
-}
-
-/* core.monotonic_ms() -> milliseconds of a clock that is never set */
-static int core_monotonic_ms(lua_State *L) {
-  sdml_pushint(L, sdm_monotonic_ms());
   return 1;
 }
 
@@ -108,24 +93,23 @@ static void add_functions(lua_State *L) {
     { "wait_any", sdml_wait_any }, { "flush_begin", sdml_flush_begin }, { "flush_poll", sdml_flush_poll },
     { "snapshot_open", sdml_snapshot_open }, { "snapshot_begin", sdml_snapshot_begin },
     { "key", sdml_key }, { "now", core_now }, { "topic_id", core_topic_id }, { "roster", sdml_roster_open },
-    { "random_id", core_random_id }, { "monotonic_ms", core_monotonic_ms }, { "option", core_option },
+    { "random_id", core_random_id }, { "monotonic_ms", sdml_monotonic_ms }, { "option", core_option },
     { "configs", sdml_configs }, { "check_topic", sdml_check_topic }, { "check_policy", sdml_check_policy }, { "check_topic_name", sdml_check_topic_name },
     { "catch_signals", core_catch_signals }, { "caught_signal", core_caught_signal },
     { "let_interrupt", core_let_interrupt }, { "error", sdml_error }, { "digest", sdml_digest }, { NULL, NULL },
   };
-  for (const luaL_Reg *f = functions; f->name; f++) {
-    lua_pushcfunction(L, f->func);
-    lua_setfield(L, -2, f->name);
-  }
+  sdml_functions(L, functions);
   sdml_push_append_batch(L, true);
   lua_setfield(L, -2, "append_batch");
 }
 
 __attribute__((visibility("default"))) int luaopen_sediment_core(lua_State *L);
 
+/* A Lua state that closes unloads its libraries, while the background thread of another state, or of a store that it left open, may still
+** run in this one: it stays loaded for good. */
 int luaopen_sediment_core(lua_State *L) {
   luaL_checkversion(L);
-  pin((const void *)(uintptr_t)&luaopen_sediment_core);
+  sdml_stay_loaded((const void *)(uintptr_t)&luaopen_sediment_core);
   sdml_policy_install();
   sdml_open_error(L);
   lua_newtable(L);

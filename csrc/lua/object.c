@@ -59,6 +59,45 @@ void *sdml_new(lua_State *L, size_t size, const char *class, int owner) {
   return object;
 }
 
+int sdml_push_owner(lua_State *L, int index) {
+  sdml_getcompanion(L, index);
+  lua_rawgeti(L, -1, SDML_OWNER);
+  lua_remove(L, -2);
+  return 1;
+}
+
+void sdml_be_owner(lua_State *L, const char *class) {
+  lua_settop(L, 1);
+  if (!sdml_object_at(L, 1, class)) return;
+  sdml_push_owner(L, 1);
+  lua_replace(L, 1);
+}
+
+/* ---- the life of a store ---- */
+
+int sdml_push_life(lua_State *L, bool closed) {
+  sdml_getcompanion(L, 1);
+  lua_rawgeti(L, 2, SDML_LIFE);
+  if (!lua_isnil(L, -1)) return 1;
+  lua_createtable(L, 0, 1);
+  lua_pushboolean(L, closed);
+  lua_setfield(L, -2, "closed");
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, 2, SDML_LIFE);
+  return 1;
+}
+
+/* The field is there already. */
+void sdml_end_life(lua_State *L) {
+  sdml_getcompanion(L, 1);
+  lua_rawgeti(L, -1, SDML_LIFE);
+  if (lua_istable(L, -1)) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "closed");
+  }
+  lua_pop(L, 2);
+}
+
 /* ---- holders ---- */
 
 void sdml_drop(sdml_held *h) {

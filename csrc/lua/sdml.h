@@ -120,6 +120,14 @@ bool sdml_try_now(lua_State *L, int index, sdml_store *s, int64_t *now);   /* fa
 int64_t sdml_last_now(const sdml_store *s);                                /* without asking a clock that is the caller's function */
 int64_t sdml_when(lua_State *L, int arg, sdml_store *s, bool *force);      /* options {now=, force=}: now, else the clock of argument 1 */
 void sdml_set_int(lua_State *L, const char *name, int64_t value);          /* field of the table on top */
+int sdml_push_owner(lua_State *L, int index);                              /* what its companion keeps alive; returns 1 */
+void sdml_be_owner(lua_State *L, const char *class);                       /* argument 1, and the only one: is it of that class, its owner takes its place */
+int sdml_push_life(lua_State *L, bool closed);                             /* of the store at 1, alone on the stack: {closed = boolean}, the same at each call; returns 1 */
+void sdml_end_life(lua_State *L);                                          /* of the store at 1: it is closed now. Allocates nothing */
+
+/* ---- library.c ---- */
+void sdml_stay_loaded(const void *inside);                                 /* the library that this address lies in, until the process ends */
+int sdml_monotonic_ms(lua_State *L);                                       /* core.monotonic_ms() -> milliseconds of a clock that is never set */
 
 /* ---- gather.c ---- */
 typedef struct sdml_append_options {

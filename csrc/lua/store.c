@@ -80,23 +80,9 @@ int sdml_store_open(lua_State *L) {
 
 /* core.life(store or topic) -> {closed = boolean} of the store, the same at each call */
 int sdml_store_life(lua_State *L) {
-  lua_settop(L, 1);
-  if (sdml_object_at(L, 1, SDML_TOPIC)) {
-    sdml_getcompanion(L, 1);
-    lua_rawgeti(L, -1, SDML_OWNER);
-    lua_replace(L, 1);
-    lua_settop(L, 1);
-  }
+  sdml_be_owner(L, SDML_TOPIC);
   const sdml_store *s = sdml_self(L, SDML_STORE);
-  sdml_getcompanion(L, 1);
-  lua_rawgeti(L, 2, SDML_LIFE);
-  if (!lua_isnil(L, -1)) return 1;
-  lua_createtable(L, 0, 1);
-  lua_pushboolean(L, s->closed);
-  lua_setfield(L, -2, "closed");
-  lua_pushvalue(L, -1);
-  lua_rawseti(L, 2, SDML_LIFE);
-  return 1;
+  return sdml_push_life(L, s->closed);
 }
 
 sdml_store *sdml_store_check(lua_State *L, int arg) {
@@ -105,20 +91,9 @@ sdml_store *sdml_store_check(lua_State *L, int arg) {
   return s;
 }
 
-/* The field is there: nothing is allocated. */
-static void end_life(lua_State *L) {
-  sdml_getcompanion(L, 1);
-  lua_rawgeti(L, -1, SDML_LIFE);
-  if (lua_istable(L, -1)) {
-    lua_pushboolean(L, 1);
-    lua_setfield(L, -2, "closed");
-  }
-  lua_pop(L, 2);
-}
-
 static int close_store(lua_State *L, sdml_store *s, int64_t now) {
   sdm_store *store = s->store;
-  end_life(L);
+  sdml_end_life(L);
   sdml_rosters_close(s);
   s->closed = true;
   s->store = NULL;

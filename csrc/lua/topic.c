@@ -64,9 +64,7 @@ static int topic_close(lua_State *L) {
 /* core.store_of(topic) */
 int sdml_store_of(lua_State *L) {
   timeless_self(L);
-  sdml_getcompanion(L, 1);
-  lua_rawgeti(L, -1, SDML_OWNER);
-  return 1;
+  return sdml_push_owner(L, 1);
 }
 
 static int topic_tostring(lua_State *L) {

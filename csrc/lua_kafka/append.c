@@ -80,6 +80,13 @@ static int begin(sdkl_topic *t, sdkl_append *a, int codec) {
   return rc < 0 ? rc : sdk_append_new(t->store->client, t->name, codec, &a->append);
 }
 
+/* The results of a failure, if it is one: taken before the append goes, which may fail in its turn. */
+static int end(lua_State *L, sdkl_append *a, int rc) {
+  int pushed = rc < 0 ? sdml_fail(L, rc) : 0;
+  end_append(a);
+  return pushed;
+}
+
 sdkl_topic *sdkl_timed_topic(lua_State *L, int64_t *now) {
   *now = sdml_now(L, 1, &sdkl_topic_self(L)->store->plain);
   return sdkl_topic_self(L);
@@ -98,12 +105,8 @@ int sdkl_topic_append(lua_State *L) {
   if (rc == 0) rc = begin(t, a, 0);
   if (rc == 0) rc = add(a->append, &r, o.partition);
   if (rc == 0) rc = wait_for_reports(L, t->store, a, &done);
-  if (rc < 0) {
-    int pushed = sdml_fail(L, rc);
-    end_append(a);
-    return pushed;
-  }
-  end_append(a);
+  int pushed = end(L, a, rc);
+  if (rc < 0) return pushed;
   sdml_pushint(L, done.first);
   sdml_pushint(L, done.partition);
   return 2;
@@ -162,12 +165,8 @@ static int append_batch(lua_State *L) {
   if (rc == 0) rc = add_all(t, a, count, o.partition);
   sdml_gathered_trim(&t->gathered);
   if (rc == 0) rc = wait_for_reports(L, t->store, a, &done);
-  if (rc < 0) {
-    int pushed = sdml_fail(L, rc);
-    end_append(a);
-    return pushed;
-  }
-  end_append(a);
+  int pushed = end(L, a, rc);
+  if (rc < 0) return pushed;
   sdml_pushint(L, done.first);
   sdml_pushint(L, done.last);
   if (!sdml_wants_partition(L)) return 2;

@@ -1,20 +1,5 @@
 /* require "sediment.kafka.core": the C half of sediment.kafka. lua/sediment/kafka/init.lua is the half that sediment.open calls. */
-#include <dlfcn.h>
-
-#include "base/clock.h"
 #include "lua_kafka/sdkl.h"
-
-/* librdkafka's threads may run in its library while the Lua state that opened it closes: both stay loaded for good. */
-static void pin(const void *inside) {
-  Dl_info info;
-  if (dladdr(inside, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE);
-}
-
-/* core.monotonic_ms() -> milliseconds of a clock that is never set */
-static int core_monotonic_ms(lua_State *L) {
-  sdml_pushint(L, sdm_monotonic_ms());
-  return 1;
-}
 
 /* core.check_open(store): raises use after close */
 static int core_check_open(lua_State *L) {
@@ -43,16 +28,17 @@ static void add_functions(lua_State *L) {
     { "bounds", sdkl_bounds }, { "create_topic", sdkl_create_topic }, { "grow_topic", sdkl_grow_topic }, { "set_configs", sdkl_set_configs },
     { "describe", sdkl_describe }, { "groups", sdkl_groups }, { "group", sdkl_group }, { "delete_group", sdkl_delete_group },
     { "begin", sdkl_begin }, { "reports", sdkl_reports }, { "give_up", sdkl_give_up },
-    { "source", sdkl_source_open }, { "reader", sdkl_reader_open }, { "idle", core_idle }, { "timeout_ms", core_timeout_ms }, { "monotonic_ms", core_monotonic_ms }, { NULL, NULL },
+    { "source", sdkl_source_open }, { "reader", sdkl_reader_open }, { "idle", core_idle }, { "timeout_ms", core_timeout_ms }, { "monotonic_ms", sdml_monotonic_ms }, { NULL, NULL },
   };
   sdml_functions(L, functions);
 }
 
 __attribute__((visibility("default"))) int luaopen_sediment_kafka_core(lua_State *L);
 
+/* librdkafka's threads may run in its library while the Lua state that opened it closes: both stay loaded for good. */
 int luaopen_sediment_kafka_core(lua_State *L) {
   luaL_checkversion(L);
-  pin((const void *)(uintptr_t)&luaopen_sediment_kafka_core);
+  sdml_stay_loaded((const void *)(uintptr_t)&luaopen_sediment_kafka_core);
   sdml_open_error(L);
   lua_newtable(L);
   sdkl_open_store(L);

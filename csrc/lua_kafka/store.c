@@ -91,33 +91,14 @@ int sdkl_store_open(lua_State *L) {
 
 /* core.life(store or topic) -> {closed = boolean} of the store, the same at each call */
 int sdkl_store_life(lua_State *L) {
-  lua_settop(L, 1);
-  if (sdml_object_at(L, 1, SDKL_TOPIC)) {
-    sdml_getcompanion(L, 1);
-    lua_rawgeti(L, -1, SDML_OWNER);
-    lua_replace(L, 1);
-    lua_settop(L, 1);
-  }
+  sdml_be_owner(L, SDKL_TOPIC);
   const sdkl_store *s = sdml_self(L, SDKL_STORE);
-  sdml_getcompanion(L, 1);
-  lua_rawgeti(L, 2, SDML_LIFE);
-  if (!lua_isnil(L, -1)) return 1;
-  lua_createtable(L, 0, 1);
-  lua_pushboolean(L, s->client == NULL);
-  lua_setfield(L, -2, "closed");
-  lua_pushvalue(L, -1);
-  lua_rawseti(L, 2, SDML_LIFE);
-  return 1;
+  return sdml_push_life(L, s->client == NULL);
 }
 
 static int store_close(lua_State *L) {
   sdkl_store *s = sdml_self(L, SDKL_STORE);
-  sdml_getcompanion(L, 1);
-  lua_rawgeti(L, -1, SDML_LIFE);
-  if (lua_istable(L, -1)) {
-    lua_pushboolean(L, 1);
-    lua_setfield(L, -2, "closed");
-  }
+  sdml_end_life(L);
   let_go(s);
   lua_pushboolean(L, 1);
   return 1;

@@ -83,9 +83,7 @@ int sdkl_topic_name(lua_State *L) {
 /* core.store_of(topic) */
 int sdkl_store_of(lua_State *L) {
   sdkl_topic_check(L, 1);
-  sdml_getcompanion(L, 1);
-  lua_rawgeti(L, -1, SDML_OWNER);
-  return 1;
+  return sdml_push_owner(L, 1);
 }
 
 /* ---- look-ups ---- */
