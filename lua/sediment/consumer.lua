@@ -312,12 +312,7 @@ function Consumer:assignment()
   check_self(self, "assignment")
   local done, message, code = refresh(self)
   if not done then return nil, message, code end
-  local out = {}
-  for _, share in ipairs(self.shares) do
-    out[share.topic] = out[share.topic] or {}
-    table.insert(out[share.topic], share.partition)
-  end
-  return out
+  return consumer_options.assignment(self.shares)
 end
 
 -- How far a share is from the end of the log.
@@ -340,33 +335,17 @@ function Consumer:lag()
   check_self(self, "lag")
   local done, message, code = refresh(self)
   if not done then return nil, message, code end
-  local lag = { total = 0, topics = {} }
-  for _, share in ipairs(self.shares) do
-    local n
-    n, message, code = lag_of(self, share)
-    if not n then return nil, message, code end
-    lag.topics[share.topic] = lag.topics[share.topic] or {}
-    lag.topics[share.topic][share.partition], lag.total = n, lag.total + n
-  end
-  return lag
+  return consumer_options.lag(self.shares, function(share) return lag_of(self, share) end)
 end
 
 -- ------------------------------------------------------------------------------------------------------------------------- iterating
-
--- What has been handled. Of partitions that are another member's by now it is his affair.
-local function commit_handled(self)
-  local done, message, code = commit(self, list_moved(self))
-  if code ~= "fenced" then return done, message, code end
-  done, message, code = refresh(self)
-  if done then done, message, code = commit(self, list_moved(self)) end
-  return done or code == "fenced" or nil, message, code
-end
 
 function Consumer:records(options)
   check_self(self, "records")
   local every, timeout_ms = consumer_options.iteration(options, self.commits)
   return consumer_options.iterator(every, timeout_ms, function() check_self(self, "records", 4) end,
-    function(wait_ms) return poll_or_nothing(self, 1, wait_ms) end, function() return commit_handled(self) end)
+    function(wait_ms) return poll_or_nothing(self, 1, wait_ms) end, function() return commit(self, list_moved(self)) end,
+    function() return refresh(self) end)
 end
 
 -- ------------------------------------------------------------------------------------------------------------------- opening and closing

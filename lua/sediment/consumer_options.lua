@@ -1,4 +1,4 @@
--- What the methods of consumers take, here and on a Kafka cluster. What is wrong is raised at the caller of the method that asks.
+-- What the methods of consumers take and say, here and on a Kafka cluster. What is wrong is raised at the caller of the method that asks.
 local check = require "sediment.check"
 
 local consumer_options = {}
@@ -102,7 +102,40 @@ function consumer_options.places(what, most)
   return list_given(what, most)
 end
 
+-- What is known of places, as { topic = { [partition] = ... } }.
+local function under(out, topic)
+  out[topic] = out[topic] or {}
+  return out[topic]
+end
+
+--- The partitions of places, as consumer:assignment tells them.
+function consumer_options.assignment(places)
+  local out = {}
+  for _, place in ipairs(places) do table.insert(under(out, place.topic), place.partition) end
+  return out
+end
+
+--- How far places are behind, as consumer:lag tells it; `lag_of` gives it of one.
+function consumer_options.lag(places, lag_of)
+  local lag = { total = 0, topics = {} }
+  for _, place in ipairs(places) do
+    local n, message, code = lag_of(place)
+    if not n then return nil, message, code end
+    under(lag.topics, place.topic)[place.partition], lag.total = n, lag.total + n
+  end
+  return lag
+end
+
 -- -------------------------------------------------------------------------------------------------------------------------- iterating
+
+-- Of partitions that are another member's by now, as `refresh` finds out, it is his affair.
+local function commit_handled(commit, refresh)
+  local done, message, code = commit()
+  if code ~= "fenced" then return done, message, code end
+  done, message, code = refresh()
+  if done then done, message, code = commit() end
+  return done or code == "fenced" or nil, message, code
+end
 
 local RECORDS = { follow = "boolean", timeout_ms = "count", commit_every = "count" }
 
@@ -116,12 +149,13 @@ function consumer_options.iteration(options, has_group)
 end
 
 --- The iterator of consumer:records. Positions move record by record: when the body of the loop runs, what it has been given is all that
---- they have passed. Before it waits it commits what is open. `poll` gives one record, `commit` notes what was handled.
-function consumer_options.iterator(every, timeout_ms, check_open, poll, commit)
+--- they have passed. Before it waits it commits what is open. `poll` gives one record, `commit` commits what has
+--- been handled, `refresh` finds out which partitions are still this member's.
+function consumer_options.iterator(every, timeout_ms, check_open, poll, commit, refresh)
   local open = 0                          -- records handled since the last commit
   local function commit_from(count)
     if not every or open < count then return end
-    check.or_throw(commit())
+    check.or_throw(commit_handled(commit, refresh))
     open = 0
   end
   return function()

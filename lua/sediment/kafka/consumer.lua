@@ -127,12 +127,7 @@ function methods:resume(topic, p) return set_paused(self, topic, consumer_option
 function methods:assignment()
   local done, message, code = self.feed:serve()
   if not done then return nil, message, code end
-  local out = {}
-  for _, place in ipairs(self.feed.places) do
-    out[place.topic] = out[place.topic] or {}
-    table.insert(out[place.topic], place.partition)
-  end
-  return out
+  return consumer_options.assignment(self.feed.places)
 end
 
 local function lag_of(self, place)
@@ -150,31 +145,16 @@ end
 function methods:lag()
   local done, message, code = self.feed:serve()
   if not done then return nil, message, code end
-  local lag = { total = 0, topics = {} }
-  for _, place in ipairs(self.feed.places) do
-    local n, why, what = lag_of(self, place)
-    if not n then return nil, why, what end
-    lag.topics[place.topic] = lag.topics[place.topic] or {}
-    lag.topics[place.topic][place.partition], lag.total = n, lag.total + n
-  end
-  return lag
+  return consumer_options.lag(self.feed.places, function(place) return lag_of(self, place) end)
 end
 
 -- ------------------------------------------------------------------------------------------------------------------------- iterating
 
--- What has been handled. Of partitions that are another member's by now it is his affair.
-local function commit_handled(self)
-  local done, message, code = commit(self, list_moved(self))
-  if code ~= "fenced" then return done, message, code end
-  done, message, code = self.feed:serve()
-  if done then done, message, code = commit(self, list_moved(self)) end
-  return done or code == "fenced" or nil, message, code
-end
-
 function methods:records(options)
   local every, timeout_ms = consumer_options.iteration(options, self.feed.group)
   return consumer_options.iterator(every, timeout_ms, function() check_self(self, "records") end,
-    function(wait_ms) return self.feed:poll(1, wait_ms) end, function() return commit_handled(self) end)
+    function(wait_ms) return self.feed:poll(1, wait_ms) end, function() return commit(self, list_moved(self)) end,
+    function() return self.feed:serve() end)
 end
 
 -- ------------------------------------------------------------------------------------------------------------------- opening and closing
