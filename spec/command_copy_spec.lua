@@ -6,6 +6,8 @@ local disk = require "disk"
 local scripts = require "scripts"
 local support = require "support"
 
+local contents = support.contents
+
 local T = 1700000000000
 local unpack = table.unpack or unpack
 
@@ -50,15 +52,6 @@ describe("sediment copy", function()
       end
     end
     return topic
-  end
-
-  -- What records say, but for their offsets.
-  local function contents(topic, p)
-    local list = {}
-    for _, key, value, timestamp, headers in topic:records { partition = p } do
-      list[#list + 1] = { key = key, value = value, timestamp = timestamp, headers = headers }
-    end
-    return list
   end
 
   local function same_contents(from, to)

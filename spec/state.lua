@@ -1,5 +1,6 @@
 -- What specs of state tables share.
 local disk = require "disk"
+local support = require "support"
 
 local state = {}
 
@@ -30,6 +31,22 @@ function state.put(topic, words)
     local key, value = word:match "^(%w+)=(%w+)$"
     assert(topic:append(key or word:match "^%w+", value))
   end
+end
+
+state.CONFIG = { cleanup_policy = "compact", delete_retention_ms = 0, segment_bytes = 1048576 }
+
+--- For before_each: a fresh store's path, the store, and its topic t, which is compacted.
+function state.begin()
+  local path = support.path()
+  local store = support.open(path)
+  return path, store, store:topic("t", state.CONFIG)
+end
+
+--- The store and the topic after a restart.
+function state.reopen(path, store)
+  assert(store:close())
+  store = support.open(path)
+  return store, store:topic "t"
 end
 
 --- A table of the topic t with a snapshot; options are added.

@@ -99,6 +99,15 @@ function support.raised(f, ...)
   return err
 end
 
+--- What a partition's records say, but for their offsets.
+function support.contents(topic, p)
+  local list = {}
+  for _, key, value, timestamp, headers in topic:records { partition = p } do
+    list[#list + 1] = { key = key, value = value, timestamp = timestamp, headers = headers }
+  end
+  return list
+end
+
 --- The records of an iteration: { offset, key, value, timestamp, headers } each.
 function support.collect(...)
   local list = {}

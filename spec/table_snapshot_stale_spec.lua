@@ -6,27 +6,19 @@ local of = require "state"
 
 local raised, purge, contents, listener, put = support.raised, support.purge, of.contents, of.listener, of.put
 local function number(value) return tonumber(value) end
-local CONFIG = { cleanup_policy = "compact", delete_retention_ms = 0, segment_bytes = 1048576 }
+local CONFIG = of.CONFIG
 
 describe("the snapshot of a state table", function()
   local path, store, topic
 
-  before_each(function()
-    path = support.path()
-    store = support.open(path)
-    topic = store:topic("t", CONFIG)
-  end)
+  before_each(function() path, store, topic = of.begin() end)
   after_each(support.cleanup)
 
   local function open(options) return of.open(store, options) end
   local function leave(options) of.leave(store, options) end
   local function files() return of.snapshots(path) end
 
-  local function reopen()
-    assert(store:close())
-    store = support.open(path)
-    topic = store:topic "t"
-  end
+  local function reopen() store, topic = of.reopen(path, store) end
 
   describe("is not gone on from", function()
     local function origin(options)

@@ -5,6 +5,8 @@ local disk = require "disk"
 local scripts = require "scripts"
 local support = require "support"
 
+local contents = support.contents
+
 local PATH = "kafka://" .. assert(os.getenv "SEDIMENT_CLUSTER", "run spec/kafka/cluster")
 local BROKER, DIR = os.getenv "SEDIMENT_BROKER", os.getenv "SEDIMENT_BROKER_DIR"
 local T = 1700000000000
@@ -71,14 +73,6 @@ describe("sediment copy and a cluster", function()
       end
     end
     return topic
-  end
-
-  local function contents(topic, p)
-    local list = {}
-    for _, key, value, timestamp, headers in topic:records { partition = p } do
-      list[#list + 1] = { key = key, value = value, timestamp = timestamp, headers = headers }
-    end
-    return list
   end
 
   local function same_contents(from, to)
